@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+if(WEIR_SANITIZE)
+  string(REPLACE "," ";" sanitizers "${WEIR_SANITIZE}")
+  foreach(sanitizer ${sanitizers})
+    add_compile_options(-fsanitize=${sanitizer})
+    add_link_options(-fsanitize=${sanitizer})
+  endforeach()
+  add_compile_options(-fno-omit-frame-pointer -fno-sanitize-recover=all)
+endif()
+if(WEIR_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "weir/decision.h"
+#include "weir/demand.h"
+#include "weir/ids.h"
+#include "weir/policy.h"
+#include "weir/rng.h"
+#include "weir/signal.h"
+#include "weir/time.h"
+#include "weir/usage.h"
+
+namespace weir::governor {
+
+/// The call may be sent now. Nothing is charged to the provider's mirror until `sent`.
+struct Admitted {
+  CallId call;
+  Grant grant;
+};
+
+/// The call waits; an Event of `advance` will answer it.
+struct Queued {
+  CallId call;
+  Duration expected_wait{0};
+};
+
+/// The call will not be sent. There is no CallId: nothing is held.
+struct Refused {
+  Refusal refusal;
+};
+
+using Outcome = std::variant<Admitted, Queued, Refused>;
+
+/// An answer to a call that had been queued. After a Refusal the CallId is dead.
+struct Event {
+  CallId call;
+  std::uint64_t cookie = 0;
+  std::variant<Grant, Refusal> what;
+};
+
+/// What to do after a provider refused an attempt.
+struct Requeued {
+  Duration expected_wait{0};
+};
+/// Final: the call is settled and its CallId dead; the refusal carries the advice for the caller.
+struct GaveUp {
+  Refusal refusal;
+};
+using Verdict = std::variant<Requeued, GaveUp>;
+
+/// How a settlement ended.
+enum class Settled : std::uint8_t {
+  settled,          ///< booked
+  booked_late,      ///< the lease had expired; the real usage was booked once
+  already_settled,  ///< a second settlement, or an unknown call: nothing changed
+};
+
+/// One meter in numbers, for metrics and the admin page. Units: of the rule.
+struct MeterView {
+  Rule rule;
+  std::int64_t used = 0;      ///< in the provider's window, as mirrored
+  std::int64_t reserved = 0;  ///< held by calls granted and not settled
+  std::int64_t remaining = 0;
+  Duration refill{0};  ///< until the whole of it is free
+};
+
+struct DeploymentView {
+  DeploymentId deployment;
+  std::vector<MeterView> meters;
+  std::int64_t inflight = 0;  ///< granted and not settled
+  std::int64_t attempts = 0;
+  std::int64_t rejections = 0;  ///< provider 429s
+  double bytes_per_token = 0;
+  double mean_output_tokens = 0;
+  double estimate_error_ratio = 0;  ///< moving mean of (estimated - actual) / actual, total tokens
+  Duration guard{0};
+};
+
+struct ClassView {
+  ClassId traffic_class;
+  std::int64_t depth = 0;
+  Duration oldest{0};
+};
+
+struct Snapshot {
+  std::vector<DeploymentView> deployments;
+  std::vector<ClassView> classes;
+  std::int64_t queued = 0;
+  std::int64_t inflight = 0;
+};
+
+/// Decides who may send what, when, and on whose quota.
+///
+/// Pure and single-threaded: no I/O, no clock, no thread. Every operation is handed `now`, which
+/// must not go back (an earlier `now` is treated as the latest seen). The shell guards it with one
+/// mutex; a decision takes about a microsecond and allocates nothing in the steady state.
+///
+/// Life of a call:
+///   submit -> Admitted | Queued | Refused;  Queued -> (advance) Event with Grant or Refusal
+///   granted -> sent -> progress* -> settle;  or rejected -> Requeued (waits again) | GaveUp
+///   cancel ends a call in any state and is idempotent.
+///
+/// Invariants (property tests): no meter ever passes its limit in any window on what it mirrors;
+/// charged = settled + open for every meter; an ended call holds nothing.
+class Governor {
+ public:
+  Governor(std::shared_ptr<const Policy> policy, std::uint64_t seed, Instant now);
+  ~Governor();
+  Governor(const Governor&) = delete;
+  Governor& operator=(const Governor&) = delete;
+
+  /// Asks for leave to send. Errors: none; what cannot be is `Refused`.
+  Outcome submit(const Call& call, Instant now);
+
+  /// Appends what fell due (at most 64 events) to `events`. Returns true if more is due at `now`.
+  bool advance(Instant now, std::vector<Event>& events);
+
+  /// When `advance` has something to do next; kNever if only outside events can change anything.
+  [[nodiscard]] Instant next_deadline() const;
+
+  /// The request's last byte was handed to the kernel: stamps the provider's mirror.
+  void sent(CallId call, Instant now);
+
+  /// Bytes of the response came: renews the lease; `output_events` is the count so far.
+  void progress(CallId call, std::int64_t output_events, Instant now);
+
+  /// Headers of any answer of a deployment (success too).
+  void signal(DeploymentId deployment, const Signal& signal, Instant now);
+
+  /// The provider refused the attempt (429 and the like). `replayable`: nothing of a response was
+  /// relayed and the request can be sent again.
+  Verdict rejected(CallId call, const Signal& signal, bool replayable, Instant now);
+
+  /// Ends a granted call.
+  Settled settle(CallId call, const Settlement& settlement, Instant now);
+
+  /// Ends a call in any state: leaves the queue, or settles as `never_sent`/`client_gone`.
+  void cancel(CallId call, Instant now);
+
+  /// Takes a new policy. Meters with the same (name, unit, window) keep their state; calls in
+  /// flight keep the terms they started under; queued calls whose profile is gone are refused by
+  /// the next `advance`.
+  void apply(std::shared_ptr<const Policy> policy, Instant now);
+
+  /// What the call is waiting for or holds, in plain values. Empty for an unknown call.
+  [[nodiscard]] std::optional<Grant> grant_of(CallId call) const;
+
+  /// What `demand` would be charged on a deployment.
+  [[nodiscard]] Estimate estimate(DeploymentId deployment, const Demand& demand) const;
+
+  void snapshot(Snapshot& into, Instant now) const;
+  [[nodiscard]] const Policy& policy() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace weir::governor

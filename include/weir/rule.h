@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "weir/time.h"
+#include "weir/units.h"
+
+namespace weir {
+
+/// How a limit's window moves. `unknown` is kept safe under sliding, fixed and bucket alike.
+enum class Enforcement : std::uint8_t { sliding, fixed, bucket, unknown };
+
+/// When and what a provider counts against a token limit.
+enum class Counting : std::uint8_t {
+  reserve,         ///< input + max_tokens at admission, never given back
+  reserve_refund,  ///< the same, corrected to real usage at the end
+  settle,          ///< real usage, at the end of the response
+  realtime,        ///< input at admission, output as it is produced
+  input,           ///< input only
+};
+
+constexpr std::string_view name(Enforcement enforcement) {
+  switch (enforcement) {
+    case Enforcement::sliding: return "sliding";
+    case Enforcement::fixed: return "fixed";
+    case Enforcement::bucket: return "bucket";
+    case Enforcement::unknown: return "unknown";
+  }
+  return "unknown";
+}
+
+constexpr std::string_view name(Counting counting) {
+  switch (counting) {
+    case Counting::reserve: return "reserve";
+    case Counting::reserve_refund: return "reserve_refund";
+    case Counting::settle: return "settle";
+    case Counting::realtime: return "realtime";
+    case Counting::input: return "input";
+  }
+  return "unknown";
+}
+
+/// One limit: an amount of a unit per window. The same value describes a provider's rule, a limit
+/// of our own on a node of the hierarchy, and a rule of the emulator.
+/// Units: `amount` and `burst` in `unit`; `window` 0 for concurrency.
+/// `amount` 0 means nothing passes; an absent rule means unlimited.
+struct Rule {
+  Unit unit = Unit::requests;
+  std::int64_t amount = 0;
+  Duration window{0};
+  Enforcement enforce = Enforcement::unknown;
+  Counting count = Counting::settle;
+  /// Bucket only: its depth; absent: `amount`.
+  std::optional<std::int64_t> burst;
+
+  bool operator==(const Rule&) const = default;
+};
+
+/// The limiter's short name as errors and metrics give it: rpm, rps, input_tpm, total_tpm, tps,
+/// rpd, tpd, concurrency, or `<unit>_per_<window>` for any other.
+std::string limiter_name(Unit unit, Duration window);
+
+}  // namespace weir
