@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/main_cli.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "cli/completion.h"
+#include "cli/serve.h"
+#include "cli/version.h"
+
+namespace weir::cli {
+namespace {
+
+/// Everything a command line can say, and what was chosen. One parse fills one of these.
+struct Choice {
+  std::ostream& out;
+  std::ostream& err;
+  std::string log_format = "json";
+  std::string log_level = "info";
+  ServeOptions serve{};
+  std::string shell{};
+  std::string page{};
+  std::function<int()> action{};
+};
+
+constexpr std::string_view kFooter =
+    "Exit codes: 0 done, 1 the work failed, 2 wrong usage, 3 configuration invalid.\n"
+    "Logs go to stderr, results to stdout.";
+
+constexpr std::string_view kUnbuilt = " (not in this version)";
+
+CLI::App* add(CLI::App& app, Choice& choice, const std::string& name,
+              const std::string& description, std::function<int()> action) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->footer("");
+  command->callback([&choice, action = std::move(action)] { choice.action = action; });
+  return command;
+}
+
+/// A command of the contract that is not built yet: it takes any arguments, does nothing and says
+/// so by name.
+void add_unbuilt(CLI::App& app, Choice& choice, const std::string& name,
+                 const std::string& description) {
+  add(app, choice, name, description + std::string(kUnbuilt), [&choice, name] {
+    fmt::print(choice.err, "weir {}: not in this version\n", name);
+    return kUsage;
+  })->prefix_command();
+}
+
+void add_serve(CLI::App& app, Choice& choice) {
+  CLI::App* command = add(app, choice, "serve", "Run the gateway", [&choice] {
+    choice.serve.log_format = choice.log_format;
+    choice.serve.log_level = choice.log_level;
+    return serve(choice.serve, choice.out, choice.err);
+  });
+  command->add_option("--config", choice.serve.config, "The configuration, YAML")
+      ->required()
+      ->type_name("FILE");
+}
+
+std::vector<CommandWords> words_of(const CLI::App& app) {
+  std::vector<CommandWords> commands;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_group().empty()) continue;
+    CommandWords words{command->get_name(), command->get_description(), {}};
+    for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; })) {
+      words.words.push_back(inner->get_name());
+    }
+    for (const CLI::Option* option : command->get_options()) {
+      for (const auto& name : option->get_lnames()) words.words.push_back("--" + name);
+    }
+    for (const CLI::Option* option : app.get_options()) {
+      for (const auto& name : option->get_lnames()) {
+        if (name != "help") words.words.push_back("--" + name);
+      }
+    }
+    commands.push_back(std::move(words));
+  }
+  return commands;
+}
+
+void add_small(CLI::App& app, Choice& choice) {
+  add(app, choice, "version", "Print version, build and commit", [&choice] {
+    choice.out << version_line() << '\n';
+    return kDone;
+  });
+  CLI::App* completion =
+      add(app, choice, "completion", "Print a completion script for a shell", [&app, &choice] {
+        const auto commands = words_of(app);
+        const auto script = completion_script(choice.shell, commands);
+        if (!script) {
+          fmt::print(choice.err, "weir completion: {}\n", script.error().text);
+          return kUsage;
+        }
+        choice.out << *script;
+        return kDone;
+      });
+  completion->add_option("shell", choice.shell, "bash, zsh or fish")->required();
+  CLI::App* docs = add(app, choice, "docs", "Print a generated page of docs/reference", [&choice] {
+    if (choice.page == "cli") {
+      choice.out << cli_markdown();
+      return kDone;
+    }
+    fmt::print(choice.err, "weir docs: no generated page '{}'; give cli\n", choice.page);
+    return kUsage;
+  });
+  docs->group("");  // for the build's own use, not shown
+  docs->add_option("page", choice.page, "Which page")->required();
+}
+
+/// The whole grammar. `app` and `choice` outlive the parse and the chosen action.
+void describe(CLI::App& app, Choice& choice) {
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.footer(std::string(kFooter));
+  app.add_option("--log-format", choice.log_format, "How logs are written: json or text")
+      ->check(CLI::IsMember({"json", "text"}))
+      ->type_name("FORMAT");
+  app.add_option("--log-level", choice.log_level, "What is logged: debug, info, warn or error")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+      ->type_name("LEVEL");
+  add_serve(app, choice);
+  add_unbuilt(app, choice, "check", "Validate a configuration");
+  add_unbuilt(app, choice, "keys", "Make, list and hash virtual keys");
+  add_unbuilt(app, choice, "emulate", "Run the provider emulator");
+  add_unbuilt(app, choice, "load", "Generate load and measure it");
+  add_unbuilt(app, choice, "sim", "Run the governor in virtual time");
+  add_unbuilt(app, choice, "demo", "Compare straight traffic with governed traffic");
+  add_unbuilt(app, choice, "diagnose", "Say which limit a provider's response hit");
+  add_unbuilt(app, choice, "usage", "Say what a provider's response is charged");
+  add_unbuilt(app, choice, "tokens", "Count tokens, exact and estimated");
+  add_unbuilt(app, choice, "top", "Watch deployments, tenants and queues live");
+  add_small(app, choice);
+}
+
+}  // namespace
+
+int run(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
+  Choice choice{.out = out, .err = err};
+  CLI::App app("weir: a governor for traffic to large language models", "weir");
+  describe(app, choice);
+  // CLI11 takes its arguments from the back.
+  std::vector<std::string> reversed(args.rbegin(), args.rend());
+  try {
+    app.parse(std::move(reversed));
+  } catch (const CLI::CallForHelp&) {
+    const auto chosen = app.get_subcommands();
+    out << (chosen.empty() ? app.help() : chosen.front()->help("weir"));
+    return kDone;
+  } catch (const CLI::ParseError& error) {
+    fmt::print(err, "weir: {}\nweir: see 'weir --help'\n", error.what());
+    return kUsage;
+  }
+  return choice.action();
+}
+
+std::string cli_markdown() {
+  Choice choice{.out = std::cout, .err = std::cerr};
+  CLI::App app("weir: a governor for traffic to large language models", "weir");
+  describe(app, choice);
+  std::string page =
+      "# Command line\n\nGenerated by `weir docs cli`; a test keeps it true.\n\n```text\n" +
+      app.help() + "```\n";
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    const bool built = command->get_description().find(kUnbuilt) == std::string::npos;
+    if (command->get_group().empty() || !built) continue;
+    page +=
+        fmt::format("\n## weir {}\n\n```text\n{}```\n", command->get_name(), command->help("weir"));
+  }
+  return page;
+}
+
+}  // namespace weir::cli

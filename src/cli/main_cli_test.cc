@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/main_cli.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/completion.h"
+
+namespace weir::cli {
+namespace {
+
+struct Ran {
+  int code = 0;
+  std::string out, err;
+};
+
+Ran weir(std::vector<std::string> args) {
+  std::ostringstream out, err;
+  Ran ran;
+  ran.code = run(args, out, err);
+  ran.out = out.str();
+  ran.err = err.str();
+  return ran;
+}
+
+std::string file(const std::string& name) {
+  std::ifstream in(std::string(WEIR_SOURCE_DIR "/") + name);
+  std::stringstream all;
+  all << in.rdbuf();
+  return all.str();
+}
+
+TEST(MainCli, HelpIsWhatTheGoldenFileSays) {
+  const Ran ran = weir({"--help"});
+  EXPECT_EQ(ran.code, kDone);
+  EXPECT_EQ(ran.out, file("src/cli/golden/help.txt"));
+}
+
+TEST(MainCli, TheReferencePageIsUpToDate) {
+  EXPECT_EQ(cli_markdown(), file("docs/reference/cli.md"))
+      << "write it again: weir docs cli > docs/reference/cli.md";
+}
+
+TEST(MainCli, WrongUsageIsTwoAndSaysWhatIsWrong) {
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{}, {"nonsense"}, {"serve"}, {"--log-format", "xml", "version"}}) {
+    const Ran ran = weir(args);
+    EXPECT_EQ(ran.code, kUsage);
+    EXPECT_NE(ran.err.find("weir --help"), std::string::npos) << ran.err;
+    EXPECT_TRUE(ran.out.empty());
+  }
+}
+
+TEST(MainCli, WhatIsNotBuiltSaysSoByName) {
+  const Ran ran = weir({"top", "--admin", "http://127.0.0.1:8081"});
+  EXPECT_EQ(ran.code, kUsage);
+  EXPECT_EQ(ran.err, "weir top: not in this version\n");
+}
+
+TEST(MainCli, VersionNamesVersionBuildAndCommit) {
+  const Ran ran = weir({"version"});
+  EXPECT_EQ(ran.code, kDone);
+  EXPECT_TRUE(ran.out.starts_with("weir 0.1.0 (build ")) << ran.out;
+  EXPECT_NE(ran.out.find("commit "), std::string::npos);
+}
+
+TEST(MainCli, GlobalOptionsStandBeforeOrAfterTheCommand) {
+  EXPECT_EQ(weir({"--log-level", "warn", "version"}).code, kDone);
+  EXPECT_EQ(weir({"version", "--log-level", "warn"}).code, kDone);
+}
+
+TEST(Completion, EveryShellKnowsTheCommandsAndTheirOptions) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Ran ran = weir({"completion", shell});
+    EXPECT_EQ(ran.code, kDone);
+    EXPECT_NE(ran.out.find("serve"), std::string::npos);
+    EXPECT_NE(ran.out.find("config"), std::string::npos);
+    EXPECT_EQ(ran.out.find("docs"), std::string::npos);
+  }
+}
+
+TEST(Completion, AnotherShellIsRefusedByName) {
+  const Ran ran = weir({"completion", "tcsh"});
+  EXPECT_EQ(ran.code, kUsage);
+  EXPECT_NE(ran.err.find("'tcsh'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace weir::cli
