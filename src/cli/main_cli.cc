@@ -48,10 +48,13 @@ CLI::App* add(CLI::App& app, Choice& choice, const std::string& name,
 /// so by name.
 void add_unbuilt(CLI::App& app, Choice& choice, const std::string& name,
                  const std::string& description) {
-  add(app, choice, name, description + std::string(kUnbuilt), [&choice, name] {
-    fmt::print(choice.err, "weir {}: not in this version\n", name);
-    return kUsage;
-  })->prefix_command();
+  add(app, choice, name, description + std::string(kUnbuilt),
+      [&choice, name] {
+        fmt::print(choice.err, "weir {}: not in this version\n", name);
+        return kUsage;
+      })
+      ->fallthrough(false)
+      ->allow_extras();
 }
 
 void add_serve(CLI::App& app, Choice& choice) {
