@@ -63,7 +63,8 @@ ensure_npm() {
 # list of those files is compared as well.
 configure() {
   local tests=$1 folders=$build_dir/folders.txt now
-  now=$(cd "$root" && find apps bench src tests -name CMakeLists.txt 2>/dev/null | sort)
+  now=$(cd "$root" && find . \( -path ./build -o -name node_modules -o -name .git \) -prune \
+    -o -name CMakeLists.txt -print | sort)
   if [ -f "$build_dir/build.ninja" ] && [ "$(cat "$folders" 2>/dev/null)" = "$now" ]; then
     if [ "$tests" = OFF ] || grep -q '^WEIR_TESTS:[A-Z]*=ON$' "$build_dir/CMakeCache.txt"; then
       return
