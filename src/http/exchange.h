@@ -120,8 +120,9 @@ class Exchange {
 class Connector {
  public:
   virtual ~Connector() = default;
-  /// Sends `head` and `body` (views the caller keeps alive until on_sent or the end). A pooled
-  /// connection that turns out dead before any byte of a response is replaced once, silently.
+  /// Sends `head` and `body`. The caller keeps what the views point at alive until on_head or the
+  /// end, because a pooled connection that turns out dead before any byte of a response is
+  /// replaced once, silently (on_sent is not repeated). No call to `sink` happens inside `send`.
   virtual std::unique_ptr<Exchange> send(const Endpoint& endpoint, std::string_view head,
                                          std::span<const std::string_view> body,
                                          ResponseSink& sink) = 0;
