@@ -7,7 +7,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(weir_warnings INTERFACE -Wthread-safety)
 else()
   # g++ 12 reports moved-from std::optional and std::string members as maybe uninitialized, and
-  # overlapping copies inside inlined std::string code, in optimized builds (GCC bugs 105562, 105651).
+  # overlapping copies inside inlined std::string code, in optimized builds (GCC bugs 105562 and
+  # 105651).
   target_compile_options(weir_warnings INTERFACE
     -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
 endif()

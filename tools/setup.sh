@@ -77,7 +77,7 @@ configure() {
 
 # build TARGET… : builds what has changed; silent when nothing has.
 build() {
-  if [ -n "$(ninja -C "$build_dir" -n "$@" 2>/dev/null | grep -F 'no work to do')" ]; then
+  if ninja -C "$build_dir" -n "$@" 2>/dev/null | grep -qF 'no work to do'; then
     return
   fi
   say "building $* (the first time takes some minutes)"
