@@ -6,9 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "cli/completion.h"
@@ -89,6 +91,21 @@ std::vector<CommandWords> words_of(const CLI::App& app) {
   return commands;
 }
 
+/// The pages of docs/reference that come from the code, by file name.
+using Page = std::pair<std::string_view, std::string (*)()>;
+constexpr std::array kPages = {Page{"cli", &cli_markdown}};
+
+int print_page(const Choice& choice) {
+  for (const auto& [name, text] : kPages) {
+    if (choice.page == "list") choice.out << name << '\n';
+    if (choice.page == name) choice.out << text();
+    if (choice.page == name) return kDone;
+  }
+  if (choice.page == "list") return kDone;
+  fmt::print(choice.err, "weir docs: no generated page '{}'; see 'weir docs list'\n", choice.page);
+  return kUsage;
+}
+
 void add_small(CLI::App& app, Choice& choice) {
   add(app, choice, "version", "Print version, build and commit", [&choice] {
     choice.out << version_line() << '\n';
@@ -106,14 +123,8 @@ void add_small(CLI::App& app, Choice& choice) {
         return kDone;
       });
   completion->add_option("shell", choice.shell, "bash, zsh or fish")->required();
-  CLI::App* docs = add(app, choice, "docs", "Print a generated page of docs/reference", [&choice] {
-    if (choice.page == "cli") {
-      choice.out << cli_markdown();
-      return kDone;
-    }
-    fmt::print(choice.err, "weir docs: no generated page '{}'; give cli\n", choice.page);
-    return kUsage;
-  });
+  CLI::App* docs = add(app, choice, "docs", "Print a generated page of docs/reference",
+                       [&choice] { return print_page(choice); });
   docs->group("");  // for the build's own use, not shown
   docs->add_option("page", choice.page, "Which page")->required();
 }
