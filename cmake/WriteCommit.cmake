@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DGIT=… -DSOURCE=… -DHEADER=… -P WriteCommit.cmake
+# cmake -DGIT_FOLDER=… -DHEADER=… -P WriteCommit.cmake
+# HEAD holds a commit, or names a branch whose commit stands in a file of its own or in packed-refs.
 set(commit unknown)
-if(GIT)
-  execute_process(COMMAND ${GIT} rev-parse --short=12 HEAD WORKING_DIRECTORY ${SOURCE}
-    OUTPUT_VARIABLE found RESULT_VARIABLE failed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(NOT failed)
-    set(commit ${found})
+if(EXISTS ${GIT_FOLDER}/HEAD)
+  file(STRINGS ${GIT_FOLDER}/HEAD head LIMIT_COUNT 1)
+  if(head MATCHES "^ref: (.*)$")
+    set(branch ${CMAKE_MATCH_1})
+    if(EXISTS ${GIT_FOLDER}/${branch})
+      file(STRINGS ${GIT_FOLDER}/${branch} head LIMIT_COUNT 1)
+    elseif(EXISTS ${GIT_FOLDER}/packed-refs)
+      file(STRINGS ${GIT_FOLDER}/packed-refs head REGEX " ${branch}$" LIMIT_COUNT 1)
+    endif()
+  endif()
+  if(head MATCHES "^([0-9a-f]{12})")
+    set(commit ${CMAKE_MATCH_1})
   endif()
 endif()
 file(WRITE ${HEADER} "#pragma once\ninline constexpr const char* kCommit = \"${commit}\";\n")
