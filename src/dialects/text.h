@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+/// ASCII letters and white space, whatever the locale.
+namespace weir::dialects {
+
+constexpr bool is_digit(char byte) { return byte >= '0' && byte <= '9'; }
+constexpr char lower(char byte) {
+  return byte >= 'A' && byte <= 'Z' ? static_cast<char>(byte + ('a' - 'A')) : byte;
+}
+constexpr bool is_letter(char byte) { return lower(byte) >= 'a' && lower(byte) <= 'z'; }
+
+inline std::string lower(std::string_view text) {
+  std::string lowered(text);
+  for (char& byte : lowered) byte = lower(byte);
+  return lowered;
+}
+
+constexpr bool equal_fold(std::string_view left, std::string_view right) {
+  if (left.size() != right.size()) return false;
+  for (std::size_t index = 0; index < left.size(); ++index) {
+    if (lower(left[index]) != lower(right[index])) return false;
+  }
+  return true;
+}
+
+constexpr bool starts_with_fold(std::string_view text, std::string_view start) {
+  return text.size() >= start.size() && equal_fold(text.substr(0, start.size()), start);
+}
+
+/// Without the white space at both ends.
+constexpr std::string_view trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n\f\v";
+  const std::size_t start = text.find_first_not_of(kSpace);
+  if (start == std::string_view::npos) return {};
+  return text.substr(start, text.find_last_not_of(kSpace) - start + 1);
+}
+
+}  // namespace weir::dialects
