@@ -171,14 +171,16 @@ bool is_money(const ProviderError& error, std::uint16_t status) {
               "credit balance", "account suspended", "call volume quota"});
 }
 
-bool names_rate_limit(const ProviderError& error) {
+/// Text alone makes a rate limit only where the status does not say that the request is at fault.
+bool names_rate_limit(const ProviderError& error, std::uint16_t status) {
   const auto limited = [](std::string_view word) {
     return has(word, {"rate_limit", "too_many_requests", "too_many_tokens", "resource_exhausted",
                       "rate_limited", "quota_exceeded", "limit_requests", "limit_burst_rate"});
   };
-  return limited(error.code) || limited(error.type) ||
-         has(error.text, {"rate limit", "too many requests", "tokens per min", "requests per min",
-                          "being rate limited"});
+  const bool text_counts = status != 400 && status != 404 && status != 422;
+  if (limited(error.code) || limited(error.type)) return true;
+  return text_counts && has(error.text, {"rate limit", "too many requests", "tokens per min",
+                                         "requests per min", "being rate limited"});
 }
 
 bool is_overloaded(const ProviderError& error, std::uint16_t status) {
@@ -274,6 +276,7 @@ SignalClass class_by_status(std::uint16_t status) {
     case 429: return SignalClass::rate_limited;
     case 503:
     case 529: return SignalClass::overloaded;
+    case 424: return SignalClass::server_error;  // a part behind the server failed, not the request
     default: break;
   }
   return status >= 400 && status < 500 ? SignalClass::bad_request : SignalClass::server_error;
@@ -319,7 +322,7 @@ Signal classify(const ProviderError& error, std::uint16_t status) {
     signal.kind = SignalClass::overloaded;
     signal.limiter = capacity_limiter(error);
   } else if (effective == 429 ||
-             (effective != 401 && effective != 408 && names_rate_limit(error))) {
+             (effective != 401 && effective != 408 && names_rate_limit(error, effective))) {
     signal.kind = SignalClass::rate_limited;
     signal.limiter = named_limiter(error);
     signal.oversize = is_oversize(error);
