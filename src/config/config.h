@@ -81,6 +81,11 @@ struct VirtualKey {
   std::optional<WallTime> expires;
 };
 
+/// What a deployment is to people, beside what it is to the governor.
+struct DeploymentLabels {
+  std::vector<std::pair<std::string, std::string>> scope;  ///< organization, project, region, …
+};
+
 /// The whole configuration, validated and immutable.
 struct Config {
   std::string file;
@@ -88,8 +93,11 @@ struct Config {
   Admin admin;
   Mode mode = Mode::enforce;
   bool auth_required = true;
-  std::vector<Provider> providers;  ///< index = ProviderId
+  std::vector<Provider> providers;       ///< index = ProviderId
+  std::vector<DeploymentLabels> labels;  ///< index = DeploymentId
   std::vector<VirtualKey> keys;
+  /// The first eight bytes of each key's hash and its index in `keys`, sorted: see `find_key`.
+  std::vector<std::pair<std::uint64_t, std::uint32_t>> key_index;
   NodeId default_tenant;  ///< the leaf used when auth is none
   ClassId default_class;
   std::int32_t max_tenant_labels = 100;  ///< tenants beyond are "other" in metrics
@@ -106,13 +114,16 @@ struct Diagnostic {
   std::string fix;                    ///< what to write instead
 };
 
+/// The fault on one line: "file:line:column: path: message; fix".
+std::string render(const Diagnostic& fault);
+
 /// Looks up an environment variable; tests pass a map.
 using Environment = std::optional<std::string> (*)(std::string_view name);
 
 struct Loaded {
   std::shared_ptr<const Config> config;  ///< null if there are diagnostics
   std::vector<Diagnostic> faults;
-  std::string effective;  ///< YAML with secrets masked and origins
+  std::string effective;  ///< YAML with secrets masked and where each rule came from
 };
 
 /// Reads and validates one YAML text. Never throws; every fault it can find is in the result.
@@ -120,5 +131,14 @@ Loaded load(std::string_view text, const std::string& file, Environment environm
 
 /// Reads the file, then `load`. Errors: io.
 Result<Loaded> load_file(const std::string& file, Environment environment);
+
+/// The environment of this process.
+std::optional<std::string> process_environment(std::string_view name);
+
+/// The key that `presented` is, as an index of `Config::keys`; none if it is none of them. What is
+/// compared are SHA-256 hashes, whose bytes nobody can choose, and the last comparison takes the
+/// same time wherever they differ: the time says nothing about any key. An expired key is found
+/// too; the caller looks at `expires`.
+std::optional<std::size_t> find_key(const Config& config, std::string_view presented);
 
 }  // namespace weir::config
