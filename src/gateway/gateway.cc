@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/gateway.h"
+
+#include <utility>
+
+#include "gateway/handler.h"
+
+namespace weir::gateway {
+
+Gateway::Gateway(std::shared_ptr<const config::Config> config, GatewayParts parts)
+    : clock_(parts.clock),
+      log_(parts.log),
+      meters_(parts.registry),
+      lateness_(meters_.pacer_lateness.with({})),
+      dispatcher_(std::make_shared<const Plan>(std::move(config)), parts.seed, parts.clock.now(),
+                  std::move(parts.wake)),
+      seed_(parts.seed) {}
+
+Gateway::~Gateway() = default;
+
+std::unique_ptr<http::Handler> Gateway::make_handler(http::Loop& loop, http::Connector& connector) {
+  return std::make_unique<Handler>(*this, loop, connector);
+}
+
+void Gateway::reload(std::shared_ptr<const config::Config> config) {
+  auto plan = std::make_shared<const Plan>(std::move(config));
+  const std::string file = plan->config().file;
+  dispatcher_.apply(std::move(plan), clock_.now());
+  plan_version_.fetch_add(1, std::memory_order_release);
+  meters_.reloads.with({"applied"}).add();
+  log_.write(telemetry::LogLevel::info, "config_reloaded", {{"file", std::string_view(file)}});
+}
+
+void Gateway::note_failed_reload(std::string_view reason) {
+  meters_.reloads.with({"refused"}).add();
+  log_.write(telemetry::LogLevel::error, "config_reload_refused", {{"reason", reason}});
+}
+
+void Gateway::drain() {
+  if (draining_.exchange(true)) return;
+  log_.write(telemetry::LogLevel::info, "draining");
+  dispatcher_.drain(false);
+}
+
+void Gateway::end_all() {
+  draining_.store(true);
+  dispatcher_.drain(true);
+}
+
+governor::Snapshot Gateway::observe(Instant now) {
+  governor::Snapshot snapshot;
+  dispatcher_.snapshot(snapshot, now);
+  meters_.show(snapshot, *dispatcher_.plan());
+  return snapshot;
+}
+
+std::uint64_t Gateway::next_seed() {
+  constexpr std::uint64_t kStep = 0xd1342543de82ef95ULL;
+  return seed_.fetch_add(kStep, std::memory_order_relaxed);
+}
+
+}  // namespace weir::gateway

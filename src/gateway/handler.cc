@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gateway/handler.h"
+
+#include <utility>
+
+#include "gateway/answer.h"
+#include "gateway/models.h"
+#include "gateway/session.h"
+#include "http/writer.h"
+
+namespace weir::gateway {
+namespace {
+
+constexpr std::size_t kMaxSpareBuffers = 256;
+constexpr std::size_t kMaxSpareCapacity = 16 << 10;
+constexpr std::size_t kMaxTellableName = 128;
+
+/// An answer that was complete when it was made; nothing is left to do.
+class Answered final : public http::Session {
+ public:
+  void on_peer_gone() override {}
+};
+
+std::string json_answer(std::string_view body, std::string_view trace_id, bool keep_alive) {
+  std::string out;
+  http::append_status_line(out, 200);
+  http::append_field(out, "content-type", "application/json");
+  http::append_field(out, "content-length", body.size());
+  http::append_field(out, "x-weir-trace-id", trace_id);
+  http::append_field(out, "x-request-id", trace_id);
+  if (!keep_alive) http::append_field(out, "connection", "close");
+  http::end_head(out);
+  out += body;
+  return out;
+}
+
+}  // namespace
+
+void SessionBuffers::clear() {
+  passed.clear();
+  provider_head.clear();
+  client_head.clear();
+  relayed.clear();
+  pieces.clear();
+}
+
+LoopContext::LoopContext(Gateway& gateway_in, http::Loop& loop_in, http::Connector& connector_in)
+    : gateway(gateway_in),
+      loop(loop_in),
+      connector(connector_in),
+      mailbox(gateway_in.dispatcher().make_mailbox(loop_in)),
+      rng(gateway_in.next_seed()),
+      series(gateway_in.meters()) {
+  current_plan();
+}
+
+const std::shared_ptr<const Plan>& LoopContext::current_plan() {
+  return plan_version_ == gateway.plan_version() ? plan_ : fetch_plan();
+}
+
+const std::shared_ptr<const Plan>& LoopContext::fetch_plan() {
+  // The version is read first: should a reload come in between, the next call fetches again.
+  plan_version_ = gateway.plan_version();
+  plan_ = gateway.plan();
+  series.reset(plan_.get());
+  return plan_;
+}
+
+std::unique_ptr<SessionBuffers> LoopContext::take_buffers() {
+  if (spare_.empty()) return std::make_unique<SessionBuffers>();
+  auto buffers = std::move(spare_.back());
+  spare_.pop_back();
+  return buffers;
+}
+
+void LoopContext::give_back(std::unique_ptr<SessionBuffers> buffers) {
+  if (!buffers || spare_.size() >= kMaxSpareBuffers) return;
+  const std::size_t kept = buffers->passed.capacity() + buffers->provider_head.capacity() +
+                           buffers->client_head.capacity();
+  if (kept > kMaxSpareCapacity) return;
+  buffers->clear();
+  spare_.push_back(std::move(buffers));
+}
+
+std::optional<Identity> identify(const Plan& plan, const http::RequestHead& head,
+                                 WallTime wall_now) {
+  if (!plan.config().auth_required) return Identity{};
+  const std::string_view presented = presented_key(head);
+  if (presented.empty()) return std::nullopt;
+  const auto index = config::find_key(plan.config(), presented);
+  if (!index) return std::nullopt;
+  const auto& key = plan.config().keys[*index];
+  if (key.expires && *key.expires <= wall_now) return std::nullopt;
+  return Identity{&key};
+}
+
+std::string make_trace_id(Rng& rng) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string id(32, '0');
+  for (std::size_t word = 0; word < 2; ++word) {
+    std::uint64_t bits = rng.next();
+    for (std::size_t digit = 0; digit < 16; ++digit) {
+      id[word * 16 + digit] = kDigits[bits & 15U];
+      bits >>= 4U;
+    }
+  }
+  return id;
+}
+
+Handler::Handler(Gateway& gateway, http::Loop& loop, http::Connector& connector)
+    : context_(gateway, loop, connector) {}
+
+std::string Handler::refuse_early(Problem problem, std::string_view message,
+                                  std::string_view allow) {
+  context_.gateway.meters().early_refusals.with({row(problem).code}).add();
+  const std::string trace_id = make_trace_id(context_.rng);
+  ErrorAnswer answer;
+  answer.problem = problem;
+  answer.message = message;
+  answer.trace_id = trace_id;
+  answer.allow = allow;
+  if (problem == Problem::draining) {
+    answer.retry_after = std::chrono::milliseconds(500 + context_.rng.below(2500));
+  }
+  if (context_.refusal_lines.take(context_.loop.now())) {
+    context_.gateway.log().write(telemetry::LogLevel::info, "refused_early",
+                                 {{"code", row(problem).code},
+                                  {"status", std::int64_t{status_of(answer)}},
+                                  {"trace_id", std::string_view(trace_id)},
+                                  {"suppressed", context_.refusal_lines.take_suppressed()}});
+  }
+  std::string out;
+  append_error_answer(out, answer, false);
+  return out;
+}
+
+std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
+  if (context_.gateway.draining()) {
+    return refuse_early(Problem::draining, "The gateway is shutting down; send the request again.");
+  }
+  if (asks_upgrade(head)) {
+    return refuse_early(Problem::upgrade_unsupported,
+                        "WebSocket and other protocol upgrades are not in this version; use the "
+                        "HTTP streaming API.");
+  }
+  const Routed routed = find_route(head);
+  if (!routed.route) {
+    if (routed.problem == Problem::method_not_allowed) {
+      return refuse_early(routed.problem, "This path is not served with this method; see Allow.",
+                          routed.allow);
+    }
+    return refuse_early(routed.problem,
+                        "This path is not served; the base URL of an OpenAI client must end in "
+                        "/v1.");
+  }
+  const auto& plan = context_.current_plan();
+  if (!identify(*plan, head, context_.gateway.clock().wall())) {
+    return refuse_early(Problem::unauthorized,
+                        "The key is missing or not valid; send it as Authorization: Bearer.");
+  }
+  if (body_encoded(head)) {
+    return refuse_early(Problem::unsupported_encoding,
+                        "Compressed request bodies are not supported; send the body without "
+                        "Content-Encoding.");
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
+                                                   http::Responder& responder) {
+  const Routed routed = find_route(request.head);
+  const auto& plan = context_.current_plan();
+  const auto identity = identify(*plan, request.head, context_.gateway.clock().wall());
+  if (!routed.route || !identity) {
+    // on_head let it pass; the configuration changed while the body came.
+    const std::string out =
+        refuse_early(identity ? routed.problem : Problem::unauthorized,
+                     "The key is missing or not valid; send it as Authorization: Bearer.");
+    const std::string_view piece = out;
+    responder.write({&piece, 1});
+    responder.finish(false);
+    return std::make_unique<Answered>();
+  }
+  const Route& route = *routed.route;
+  if (route.kind == RouteKind::call) {
+    auto session = std::make_unique<Session>(context_, responder, route);
+    session->start(request);
+    return session;
+  }
+  const std::string trace_id = make_trace_id(context_.rng);
+  std::string out;
+  if (route.kind == RouteKind::list_models) {
+    out = json_answer(models_body(*plan, *identity), trace_id, request.head.keep_alive);
+  } else if (const std::string body = model_body(*plan, *identity, route.model); !body.empty()) {
+    out = json_answer(body, trace_id, request.head.keep_alive);
+  } else {
+    ErrorAnswer answer;
+    answer.problem = Problem::model_not_found;
+    const std::string message = "The model \"" +
+                                std::string(route.model.substr(0, kMaxTellableName)) +
+                                "\" does not exist here; GET /v1/models lists those that do.";
+    answer.message = message;
+    answer.param = "model";
+    answer.trace_id = trace_id;
+    append_error_answer(out, answer, request.head.keep_alive);
+  }
+  const std::string_view piece = out;
+  responder.write({&piece, 1});
+  responder.finish(request.head.keep_alive);
+  return std::make_unique<Answered>();
+}
+
+}  // namespace weir::gateway

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gateway/dispatcher.h"
+#include "gateway/gateway.h"
+#include "gateway/meters.h"
+#include "gateway/plan.h"
+#include "gateway/problem.h"
+#include "gateway/route.h"
+#include "http/exchange.h"
+#include "telemetry/log.h"
+#include "weir/rng.h"
+
+namespace weir::gateway {
+
+/// The buffers a session builds heads and pieces in; they go from session to session, so that a
+/// request in the steady state allocates none of them.
+struct SessionBuffers {
+  std::string passed;                     ///< the client's fields that reach the provider
+  std::string provider_head;              ///< the request towards the provider
+  std::string client_head;                ///< the answer's head, until it is written
+  std::vector<std::string_view> relayed;  ///< what the meter lets through
+  std::vector<std::string_view> pieces;   ///< of one write
+  void clear();
+};
+
+/// What the sessions of one handler share. Threads: its loop's.
+struct LoopContext {
+  LoopContext(Gateway& gateway, http::Loop& loop, http::Connector& connector);
+
+  /// The plan in force, read anew after a reload.
+  const std::shared_ptr<const Plan>& current_plan();
+  /// The same, even if the version does not show a change yet.
+  const std::shared_ptr<const Plan>& fetch_plan();
+  std::unique_ptr<SessionBuffers> take_buffers();
+  void give_back(std::unique_ptr<SessionBuffers> buffers);
+
+  Gateway& gateway;
+  http::Loop& loop;
+  http::Connector& connector;
+  std::shared_ptr<Mailbox> mailbox;
+  Rng rng;
+  SeriesCache series;
+  telemetry::LogBudget refusal_lines{10};
+  telemetry::LogBudget fault_lines{10};
+  std::uint32_t round_trip_turn = 0;  ///< the socket is asked for its round trip now and then
+
+ private:
+  std::shared_ptr<const Plan> plan_;
+  std::uint64_t plan_version_ = 0;
+  std::vector<std::unique_ptr<SessionBuffers>> spare_;
+};
+
+/// Who asks: a key, or nobody in particular where no key is required.
+struct Identity {
+  const config::VirtualKey* key = nullptr;  ///< null: auth is none
+};
+
+/// Serves the data plane on one loop: finds the route, authenticates, and makes a Session for
+/// each call. Threads: its loop's.
+class Handler final : public http::Handler {
+ public:
+  Handler(Gateway& gateway, http::Loop& loop, http::Connector& connector);
+  std::optional<std::string> on_head(const http::RequestHead& head) override;
+  std::unique_ptr<http::Session> on_request(const http::Request& request,
+                                            http::Responder& responder) override;
+
+ private:
+  std::string refuse_early(Problem problem, std::string_view message, std::string_view allow = {});
+
+  LoopContext context_;
+};
+
+/// Finds the key of a head in `plan`. Absent: no key, an unknown one, or an expired one; which of
+/// them is not told.
+std::optional<Identity> identify(const Plan& plan, const http::RequestHead& head,
+                                 WallTime wall_now);
+
+/// 32 hex digits.
+std::string make_trace_id(Rng& rng);
+
+}  // namespace weir::gateway

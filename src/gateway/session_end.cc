@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "gateway/provider_error.h"
+#include "gateway/session.h"
+#include "weir/rule.h"
+
+namespace weir::gateway {
+namespace {
+
+std::string seconds_text(Duration wait) {
+  const double seconds = std::max(to_seconds(wait), 0.0);
+  return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
+}
+
+/// One sentence a person can act on. It names the limit and its owner, and keeps clear of words
+/// that client libraries take as final (talk of billing, credit or exhausted quotas).
+std::string refusal_message(const Refusal& refusal, std::string_view owner,
+                            std::string_view limiter) {
+  std::string limit = "a limit";
+  if (!owner.empty() && !limiter.empty()) {
+    limit = fmt::format("the limit {} of {}", limiter, owner);
+  } else if (!owner.empty()) {
+    limit = fmt::format("a limit of {}", owner);
+  }
+  const std::string when = refusal.retry_after
+                               ? fmt::format("try again in {}", seconds_text(*refusal.retry_after))
+                               : std::string("try again later");
+  switch (refusal.decision) {
+    case Decision::rejected_locally:
+      return fmt::format("The call cannot start in time because of {}; {}.", limit, when);
+    case Decision::queue_timeout:
+      return fmt::format(
+          "The call waited {} for {} without getting a start; {}, or allow a "
+          "longer wait with x-weir-max-wait.",
+          seconds_text(refusal.queued), limit, when);
+    case Decision::queue_full:
+      return fmt::format("Too many calls wait already ({}); {}.", limit, when);
+    case Decision::never_fits:
+      return fmt::format(
+          "The call asks for more than the whole of {}; shorten the prompt or "
+          "lower max_tokens.",
+          limit);
+    case Decision::admitted_then_provider_rejected:
+      return fmt::format(
+          "The provider refused the call for its rate or load after {} attempt(s); "
+          "{}.",
+          refusal.attempts, when);
+    case Decision::admitted_then_provider_failed:
+      return fmt::format("The provider failed after {} attempt(s); {}.", refusal.attempts, when);
+    case Decision::backpressure: return fmt::format("The gateway itself is full; {}.", when);
+    case Decision::draining: return "The gateway is shutting down; send the request again.";
+    case Decision::not_allowed: return "The caller may not do this; ask for access.";
+    case Decision::admitted:
+    case Decision::queued:
+    case Decision::spilled:
+    case Decision::observed: break;
+  }
+  return "The call was not sent.";
+}
+
+}  // namespace
+
+std::string_view Session::tenant() const {
+  return key_ != nullptr ? std::string_view(key_->tenant) : identity_plan_->default_tenant();
+}
+
+void Session::settle(Ending ending) {
+  if (!call_.valid()) return;
+  Settlement settlement;
+  settlement.ending = ending;
+  settlement.response_started = response_started_ && status_ >= 200 && status_ < 300;
+  if (meter_) {
+    settlement.reported = meter_->usage();
+    settlement.output_events = meter_->output_events();
+  }
+  const Instant at = now();
+  context_.gateway.dispatcher().settle(call_, settlement, at);
+  call_ = CallId{};
+  if (!settlement.reported) return;
+  context_.series.count_tokens(*plan_, grant_.deployment, identity_plan_->tenant_label(tenant()),
+                               class_, *settlement.reported);
+  if (event_stream_ && first_bytes_at_ != kNever && settlement.reported->output_tokens > 1) {
+    context_.series.per_token().observe(
+        to_seconds(saturating_sub(at, first_bytes_at_)) /
+        static_cast<double>(settlement.reported->output_tokens - 1));
+  }
+}
+
+void Session::fill_answer(ErrorAnswer& answer) const {
+  answer.trace_id = trace_id_;
+  answer.model_profile = profile_name_;
+  answer.request_class = class_name_;
+  if (identity_plan_) {
+    answer.tenant_id = tenant();
+    if (key_ != nullptr) answer.api_key_id = key_->id;
+  }
+  if (grant_.deployment.valid() && grant_.deployment.value() < plan_->policy().deployments.size()) {
+    const auto& deployment = plan_->deployment(grant_.deployment);
+    answer.provider = plan_->provider(deployment.provider).name;
+    answer.provider_model =
+        deployment.model.empty() ? std::string_view(facts_.model) : deployment.model;
+    if (!answer.estimated_input_tokens) {
+      answer.estimated_input_tokens = grant_.reserved.input_tokens;
+      answer.estimated_output_tokens = grant_.reserved.output_tokens;
+    }
+  }
+}
+
+void Session::refuse(const Refusal& refusal, const Signal* signal) {
+  ErrorAnswer reply;
+  reply.problem = problem_of(refusal.decision);
+  const bool by_provider = refusal.decision == Decision::admitted_then_provider_rejected;
+  std::string limiter;
+  if (by_provider && signal != nullptr) {
+    if (signal->kind == SignalClass::quota_exhausted) reply.problem = Problem::provider_quota;
+    limiter = name(signal->limiter);
+  } else if (refusal.limit.any() && !refusal.limit.traffic_class.valid()) {
+    limiter = limiter_name(refusal.limit.unit, refusal.limit.window);
+  }
+  std::string owner = plan_->limit_owner(refusal.limit);
+  if (owner.empty() && by_provider && grant_.deployment.valid()) {
+    owner = plan_->limit_owner({.node = {}, .deployment = grant_.deployment, .traffic_class = {}});
+  }
+  const std::string message = reply.problem == Problem::provider_quota
+                                  ? "The provider account's quota or credit is used up; raise it "
+                                    "at the provider."
+                                  : refusal_message(refusal, owner, limiter);
+  reply.message = message;
+  reply.limiter = limiter;
+  reply.limited_by = owner;
+  reply.retry_after = refusal.retry_after;
+  reply.estimated_input_tokens = refusal.estimate.input_tokens;
+  reply.estimated_output_tokens = refusal.estimate.output_tokens;
+  std::string provider_error;
+  if (signal != nullptr) {
+    reply.provider_status = signal->status;
+    if (!reply.retry_after) reply.retry_after = signal->retry_after;
+    const auto& provider = plan_->provider(plan_->deployment(grant_.deployment).provider);
+    provider_error = provider_error_json(signal->status, error_ ? error_->body : std::string_view{},
+                                         provider.api_key.reveal());
+    reply.provider_error = provider_error;
+  }
+  answer(reply, name(refusal.decision));
+}
+
+void Session::answer(ErrorAnswer& answer, std::string_view outcome) {
+  fill_answer(answer);
+  if (context_.gateway.draining()) keep_alive_ = false;
+  const std::uint16_t status = status_of(answer);
+  if (context_.refusal_lines.take(context_.loop.now())) {
+    context_.gateway.log().write(telemetry::LogLevel::info, "refused",
+                                 {{"trace_id", answer.trace_id},
+                                  {"status", std::int64_t{status}},
+                                  {"code", row(answer.problem).code},
+                                  {"decision", outcome},
+                                  {"limiter", answer.limiter},
+                                  {"limited_by", answer.limited_by},
+                                  {"tenant", answer.tenant_id},
+                                  {"key", answer.api_key_id},
+                                  {"class", answer.request_class},
+                                  {"model_profile", answer.model_profile},
+                                  {"suppressed", context_.refusal_lines.take_suppressed()}});
+  }
+  std::string& out = buffers_->client_head;
+  out.clear();
+  append_error_answer(out, answer, keep_alive_);
+  const std::string_view piece = out;
+  head_written_ = true;
+  responder_.write({&piece, 1});
+  record(outcome, status);
+  finish(keep_alive_);
+}
+
+void Session::record(std::string_view outcome, std::uint16_t status) {
+  if (recorded_) return;
+  recorded_ = true;
+  const std::string_view label = identity_plan_->tenant_label(tenant());
+  const bool known = class_.valid() && class_.value() < plan_->policy().classes.size();
+  context_.series.count_request(*plan_, grant_.deployment, label, known ? class_ : ClassId{},
+                                outcome);
+  const Duration whole = saturating_sub(now(), received_);
+  context_.series.request_seconds().observe(whole);
+  if (grant_.deployment.valid()) {
+    context_.series.overhead().observe(overhead_);
+    if (known) context_.series.observe_queue(*plan_, class_, grant_.queued);
+  }
+  auto& log = context_.gateway.log();
+  if (!log.enabled(telemetry::LogLevel::debug)) return;
+  const std::string_view deployment =
+      grant_.deployment.valid() ? std::string_view(plan_->deployment(grant_.deployment).name)
+                                : std::string_view{};
+  log.write(telemetry::LogLevel::debug, "request",
+            {{"trace_id", std::string_view(trace_id_)},
+             {"status", std::int64_t{status}},
+             {"decision", outcome},
+             {"tenant", tenant()},
+             {"key", key_ != nullptr ? std::string_view(key_->id) : std::string_view{}},
+             {"class", std::string_view(class_name_)},
+             {"model_profile", std::string_view(profile_name_)},
+             {"deployment", deployment},
+             {"attempts", std::int64_t{attempts_}},
+             {"queue_ms", std::int64_t{grant_.queued / std::chrono::milliseconds(1)}},
+             {"total_ms", std::int64_t{whole / std::chrono::milliseconds(1)}}});
+}
+
+void Session::finish(bool keep_alive) {
+  phase_ = Phase::done;
+  responder_.finish(keep_alive);
+}
+
+void Session::leave(std::string_view phase) {
+  const bool waiting = phase_ == Phase::waiting;
+  phase_ = Phase::done;
+  exchange_.reset();
+  context_.gateway.meters().client_gone.with({phase}).add();
+  if (waiting || !request_left_) {
+    if (call_.valid()) context_.gateway.dispatcher().cancel(call_, now());
+    call_ = CallId{};
+  } else {
+    settle(Ending::client_gone);
+  }
+  record("client_gone", 499);
+}
+
+}  // namespace weir::gateway
