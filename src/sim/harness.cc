@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "sim/harness.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sim/oracle.h"
+#include "sim/world.h"
+
+namespace weir::sim {
+namespace {
+
+/// How many requests of this mean cost the rules let through in the horizon.
+double allowed_by(const std::vector<Rule>& rules, const std::vector<Arrival>& arrivals,
+                  Duration horizon) {
+  double allowed = static_cast<double>(arrivals.size());
+  bool limited = false;
+  for (const Rule& rule : rules) {
+    if (rule.unit == Unit::concurrency || rule.window.count() <= 0) continue;
+    double cost = 0;
+    for (const Arrival& arrival : arrivals) cost += static_cast<double>(whole_cost(rule, arrival));
+    if (!(cost > 0)) continue;
+    cost /= static_cast<double>(arrivals.size());
+    const double windows = to_seconds(horizon) / to_seconds(rule.window);
+    const double fits = static_cast<double>(rule.amount) * windows / cost;
+    allowed = limited ? std::min(allowed, fits) : fits;
+    limited = true;
+  }
+  return allowed;
+}
+
+void ask_oracle(const Scenario& scenario, const std::vector<Arrival>& arrivals, Report& report) {
+  std::vector<Duration> running;
+  running.reserve(arrivals.size());
+  emulator::model::LatencySettings latency = scenario.latency;
+  latency.noise = 0;
+  emulator::model::LatencyModel model(latency, 1);
+  for (const Arrival& arrival : arrivals) {
+    running.push_back(model.plan(arrival.input_tokens, 0).until(arrival.output_tokens));
+  }
+  const std::vector<OracleStart> starts =
+      clairvoyant_fifo(arrivals, scenario.provider.rules, scenario.told.max_wait, running);
+  std::vector<Duration> waits;
+  for (std::size_t index = 0; index < starts.size(); ++index) {
+    if (!starts[index].at) continue;
+    waits.push_back(*starts[index].at - arrivals[index].at);
+  }
+  report.oracle_served = static_cast<std::int64_t>(waits.size());
+  report.oracle = sum_up(std::move(waits));
+}
+
+void judge(const Scenario& scenario, Report& report) {
+  const Goals& goals = scenario.goals;
+  const auto at_most = [&](std::string goal, double wanted, double reached) {
+    report.judgements.push_back({std::move(goal), wanted, reached, reached <= wanted});
+  };
+  const auto at_least = [&](std::string goal, double wanted, double reached) {
+    report.judgements.push_back({std::move(goal), wanted, reached, reached >= wanted});
+  };
+  if (goals.max_429_share) at_most("429_share", *goals.max_429_share, report.share_429());
+  if (goals.min_window_share) {
+    at_least("window_share", *goals.min_window_share,
+             static_cast<double>(report.admitted_in_horizon) / std::max(report.allowed, 1.0));
+  }
+  if (goals.all_served) {
+    at_least("served", static_cast<double>(report.books.arrivals),
+             static_cast<double>(report.books.served));
+  }
+  if (goals.max_p99_over_oracle) {
+    at_most("p99_over_oracle_s", to_seconds(*goals.max_p99_over_oracle),
+            to_seconds(report.waits.p99 - report.oracle.p99));
+  }
+  if (goals.max_429_share_restart) {
+    const auto attempts = static_cast<double>(report.attempts_after_restart);
+    at_most("429_share_after_restart", *goals.max_429_share_restart,
+            static_cast<double>(report.rejected_after_restart) / std::max(attempts, 1.0));
+  }
+  at_most("window_ratio", goals.max_window_ratio, report.worst_window);
+  at_most("violations", 0, static_cast<double>(report.violations.count()));
+}
+
+}  // namespace
+
+Waits sum_up(std::vector<Duration> waits) {
+  Waits result;
+  if (waits.empty()) return result;
+  std::sort(waits.begin(), waits.end());
+  const auto rank = [&](double share) {
+    const auto index = static_cast<std::size_t>(share * static_cast<double>(waits.size()));
+    return waits[std::min(index, waits.size() - 1)];
+  };
+  result.p50 = rank(0.50);
+  result.p99 = rank(0.99);
+  result.longest = waits.back();
+  return result;
+}
+
+double Report::share_429() const {
+  if (books.sent == 0) return 0;
+  return static_cast<double>(books.rejected) / static_cast<double>(books.sent);
+}
+
+bool Report::held() const {
+  return std::all_of(judgements.begin(), judgements.end(),
+                     [](const Judgement& one) { return one.held; });
+}
+
+Policy make_policy(const Scenario& scenario, double start_level) {
+  Policy policy;
+  NodePolicy organization;
+  organization.name = "sim";
+  organization.kind = NodeKind::organization;
+  organization.limits = scenario.told.organization_limits;
+  policy.nodes.push_back(organization);
+  const std::uint32_t tenants = std::max(scenario.workload.tenants, 1U);
+  for (std::uint32_t tenant = 0; tenant < tenants; ++tenant) {
+    NodePolicy node;
+    node.name = fmt::format("tenant-{}", tenant);
+    node.parent = NodeId(0);
+    policy.nodes.push_back(node);
+  }
+  NodePolicy profile_node;
+  profile_node.name = "model:chat";
+  profile_node.kind = NodeKind::profile;
+  policy.nodes.push_back(profile_node);
+
+  ProfilePolicy profile;
+  profile.name = "chat";
+  profile.node = NodeId(1 + tenants);
+  profile.candidates.push_back({DeploymentId(0), 0, 1});
+  policy.profiles.push_back(profile);
+
+  ClassPolicy standard;
+  standard.name = "standard";
+  standard.max_wait = scenario.told.max_wait;
+  standard.depth = scenario.told.depth;
+  policy.classes.push_back(standard);
+
+  DeploymentPolicy deployment;
+  deployment.name = "chat-1";
+  deployment.provider = ProviderId(0);
+  deployment.rules = scenario.told.rules;
+  deployment.rejected_counted = scenario.provider.rejected_counted;
+  deployment.strategy = scenario.told.strategy;
+  deployment.mode = scenario.told.mode;
+  deployment.start_level = start_level;
+  deployment.guard = scenario.told.guard;
+  deployment.margin = scenario.told.margin;
+  policy.deployments.push_back(deployment);
+  return policy;
+}
+
+Report run(const Scenario& scenario, std::uint64_t seed) {
+  return run(scenario, seed, direct_port());
+}
+
+Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_port) {
+  World world(scenario, seed, make_port);
+  Report report = world.play();
+  report.allowed = allowed_by(scenario.provider.rules, world.arrivals(), scenario.horizon);
+  ask_oracle(scenario, world.arrivals(), report);
+  judge(scenario, report);
+  return report;
+}
+
+}  // namespace weir::sim

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "sim/checkers.h"
+#include "sim/port.h"
+#include "sim/scenario.h"
+#include "weir/result.h"
+#include "weir/time.h"
+
+namespace weir::sim {
+
+/// Waits of the served, from arrival to departure.
+struct Waits {
+  Duration p50{0};
+  Duration p99{0};
+  Duration longest{0};
+};
+
+/// Nearest-rank percentiles; all 0 without any.
+Waits sum_up(std::vector<Duration> waits);
+
+/// One goal and whether it was reached.
+struct Judgement {
+  std::string goal;
+  double wanted = 0;
+  double reached = 0;
+  bool held = false;
+};
+
+/// What one run came to.
+struct Report {
+  std::string style;
+  std::string load;
+  std::uint64_t seed = 0;
+  Books books;
+  std::int64_t admitted_in_horizon = 0;
+  double allowed = 0;  ///< requests that the provider's windows allow in the horizon
+  std::int64_t attempts_after_restart = 0;
+  std::int64_t rejected_after_restart = 0;
+  double worst_window = 0;   ///< largest share of a limit that the provider counted
+  double worst_offered = 0;  ///< the same with the attempts it refused, request rules only
+  Waits waits;
+  Waits oracle;
+  std::int64_t oracle_served = 0;
+  Violations violations;
+  std::vector<Judgement> judgements;
+  std::uint64_t digest = 0;  ///< of all decisions in order
+  std::int64_t events = 0;   ///< steps of virtual time
+
+  [[nodiscard]] double share_429() const;
+  [[nodiscard]] bool held() const;
+};
+
+/// Runs one world with one seed, in virtual time, until the last call has ended. The governor is
+/// driven as the gateway's shell drives it. Equal arguments give equal reports, digest included.
+/// Threads: any, one run each.
+Report run(const Scenario& scenario, std::uint64_t seed);
+/// The same with a governor of the caller's making.
+Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_port);
+
+/// The policy a scenario tells the governor, with another start level after a restart.
+Policy make_policy(const Scenario& scenario, double start_level);
+
+/// Reads a scenario file. Errors: io; invalid_config, with every fault as "file:line:column: ...".
+Result<ScenarioSet> load_scenarios(const std::string& path);
+
+struct RunOptions {
+  bool json = false;
+  std::vector<std::uint64_t> seeds;  ///< empty: the file's
+  std::string style, load;           ///< not empty: only these
+};
+
+/// Runs every world of the file with every seed and writes a table, or JSON, to `out` and faults to
+/// `faults`. Answers the exit code: 0 all goals held, 1 one was missed, 3 the file is invalid.
+int run_scenario_file(const std::string& path, const RunOptions& options, std::ostream& out,
+                      std::ostream& faults);
+
+}  // namespace weir::sim

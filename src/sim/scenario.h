@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "emulator/model/behaviour.h"
+#include "emulator/model/provider_rules.h"
+#include "weir/policy.h"
+#include "weir/rule.h"
+#include "weir/time.h"
+
+namespace weir::sim {
+
+/// A rate of arrivals that holds from `from` on. Units: requests per second.
+struct RateStep {
+  Duration from{0};
+  double per_second = 0;
+};
+
+/// One line of a trace: when, and how much where the trace knows it.
+struct TraceRow {
+  Duration at{0};
+  std::optional<std::int64_t> input_tokens;
+  std::optional<std::int64_t> output_tokens;
+};
+
+/// When requests arrive: Poisson with a rate in steps, switched off and on, or a trace.
+struct ArrivalPattern {
+  std::vector<RateStep> rates;  ///< sorted by `from`; one step is a plain Poisson stream
+  Duration on{0};               ///< with `off`: only the first `on` of every on + off has arrivals
+  Duration off{0};
+  std::vector<TraceRow> trace;  ///< not empty: these, and no drawn arrivals
+};
+
+/// What a request names as its maximum output.
+enum class MaxTokens : std::uint8_t {
+  absent,
+  exact,       ///< the length the answer will really have
+  rounded_up,  ///< that, rounded up to a multiple of `max_tokens_step`
+  constant,    ///< `max_tokens_step`; the answer is cut there
+};
+
+/// The clients. Lengths are log-normal with the given mean and sigma. Units: tokens.
+struct Workload {
+  ArrivalPattern arrivals;
+  double input_mean = 350;
+  double input_sigma = 0.7;
+  double output_mean = 350;
+  double output_sigma = 0.7;
+  std::int64_t length_cap = 32'768;
+  MaxTokens max_tokens = MaxTokens::absent;
+  std::int64_t max_tokens_step = 64;
+  double bytes_per_token = 4;  ///< true mean; the governor has to find it
+  double bytes_noise = 0.05;
+  double streaming_share = 1;
+  std::uint32_t tenants = 1;  ///< each with a lane of its own; equal shares
+  double abort_share = 0;     ///< of the clients, that go away ...
+  Duration abort_after{0};    ///< ... at an exponential time with this mean from their arrival
+};
+
+/// The way between gateway and provider, each direction uniform in [delay, delay + jitter].
+struct Network {
+  Duration delay = std::chrono::milliseconds(10);
+  Duration jitter = std::chrono::milliseconds(20);
+  double handshake_share = 0;  ///< of the sends, that wait up to `handshake` for a connection first
+  Duration handshake{0};
+};
+
+/// What the governor is told.
+struct Told {
+  std::vector<Rule> rules;
+  std::vector<Rule> organization_limits;
+  double start_level = 1.0;
+  std::optional<Duration> guard;
+  std::optional<double> margin;
+  Strategy strategy = Strategy::shaping;
+  Mode mode = Mode::enforce;
+  Duration max_wait = std::chrono::seconds(30);
+  std::int64_t depth = 100'000;
+};
+
+/// What a run must reach; absent goals are only reported.
+struct Goals {
+  std::optional<double> max_429_share;     ///< provider refusals per attempt
+  std::optional<double> min_window_share;  ///< admitted of what the windows allow
+  bool all_served = false;
+  std::optional<Duration> max_p99_over_oracle;  ///< wait, against clairvoyant FIFO
+  std::optional<double> max_429_share_restart;  ///< in the two windows after the restart
+  double max_window_ratio = 1.05;               ///< provider's window sum over its limit
+};
+
+/// The governor's process dies and a new one starts.
+struct Restart {
+  Duration at{0};
+  double start_level = 0;
+};
+
+/// One world: clients, network, provider, and what the governor knows of it.
+struct Scenario {
+  std::string file;   ///< name of the scenario as a whole
+  std::string style;  ///< name of the provider's rules
+  std::string load;   ///< name of the load
+  Duration horizon = std::chrono::minutes(10);
+  Workload workload;
+  Network network;
+  emulator::model::ProviderSettings provider;  ///< its seed and phase are drawn for each run
+  emulator::model::LatencySettings latency;
+  emulator::model::FaultSettings faults;
+  Told told;
+  Goals goals;
+  std::optional<Restart> restart;
+  Duration progress_every = std::chrono::seconds(1);  ///< between two progress calls of a stream
+  bool headers = false;                               ///< answers carry rate-limit headers
+};
+
+/// A scenario file: worlds and the seeds each runs with.
+struct ScenarioSet {
+  std::string name;
+  std::string about;
+  std::vector<std::uint64_t> seeds;
+  std::vector<Scenario> scenarios;
+};
+
+}  // namespace weir::sim

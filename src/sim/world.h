@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <queue>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "emulator/model/behaviour.h"
+#include "emulator/model/provider_rules.h"
+#include "sim/checkers.h"
+#include "sim/harness.h"
+#include "sim/port.h"
+#include "sim/scenario.h"
+#include "sim/workload.h"
+#include "weir/rng.h"
+#include "weir/signal.h"
+
+namespace weir::sim {
+
+/// One run: clients, gateway shell, network and provider around a governor, moved from event to
+/// event on a virtual clock that starts at 0. Used by `run`; see there.
+class World {
+ public:
+  World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_port);
+  /// Moves time to the end of the last call and fills in everything but oracle and judgements.
+  Report play();
+  [[nodiscard]] const std::vector<Arrival>& arrivals() const { return arrivals_; }
+
+ private:
+  enum class Kind : std::uint8_t {
+    arrive,      // client: a request comes
+    gone,        // client: it leaves
+    depart,      // gateway: the request leaves for the provider
+    reach,       // provider: the request is at the door
+    produce,     // provider: output since the last time is metered
+    finish,      // provider: the answer is complete
+    fail,        // provider: a fault ends the attempt
+    cut,         // provider: the gateway has closed the connection
+    progress,    // gateway: part of a stream came
+    refused,     // gateway: the provider's 429 came
+    end,         // gateway: the answer's end came
+    end_failed,  // gateway: an error or a broken connection came before any output
+    end_broken,  // gateway: the connection broke inside the answer
+    restart,     // gateway: the process dies and starts anew
+    sample,      // checkers look
+  };
+  struct Event {
+    Instant at;
+    std::uint64_t number = 0;
+    std::uint32_t call = 0;
+    std::uint32_t attempt = 0;
+    Kind kind = Kind::arrive;
+    bool operator>(const Event& other) const {
+      return at != other.at ? at > other.at : number > other.number;
+    }
+  };
+  enum class State : std::uint8_t { coming, waiting, granted, sent, done };
+  struct CallState {
+    State state = State::coming;
+    CallId id;
+    std::uint32_t attempt = 0;
+    Instant granted;
+    Instant reached;
+    emulator::model::AttemptId provider = 0;  ///< not 0: open at the provider
+    emulator::model::Timing timing;
+    emulator::model::Fault fault;
+    Duration way_back{0};
+    std::int64_t heard = 0;  ///< stream events that came to the gateway
+    std::optional<Duration> retry_after;
+    std::optional<std::size_t> refused_by;
+  };
+
+  void schedule(Instant at, Kind kind, std::uint32_t call, std::uint32_t attempt = 0);
+  void handle(const Event& event);
+  void drive(Instant now);
+  Duration way();
+
+  // client side
+  void arrive(std::uint32_t call, Instant now);
+  void leave(std::uint32_t call, Instant now);
+  // gateway
+  void on_event(const governor::Event& event, Instant now);
+  void grant(std::uint32_t call, Instant now);
+  void refuse(std::uint32_t call, const Refusal& refusal, Instant now);
+  void depart(std::uint32_t call, Instant now);
+  void progress(std::uint32_t call, Instant now);
+  void refused(std::uint32_t call, Instant now);
+  void end(std::uint32_t call, Kind kind, Instant now);
+  void tell_headers(Instant now);
+  void restart(Instant now);
+  // provider
+  void reach(std::uint32_t call, Instant now);
+  void admit(std::uint32_t call, Instant now);
+  void plan_answer(std::uint32_t call, Instant now);
+  void produce(std::uint32_t call, Instant now);
+  void close_at_provider(std::uint32_t call, Kind kind, Instant now);
+  [[nodiscard]] std::int64_t produced_by(const CallState& call, std::uint32_t index,
+                                         Instant now) const;
+  // checking
+  void meter_door(std::uint32_t call, Instant now, bool admitted);
+  void meter_end(std::uint32_t call, std::int64_t input, std::int64_t output, Instant now);
+  void check(Instant now);
+  void check_mirrors(const governor::DeploymentView& view, Instant now);
+  void mix(std::string_view what, std::uint32_t call, Instant now);
+  void finish_report(Instant now);
+
+  const Scenario& scenario_;
+  const MakePort& make_port_;
+  std::uint64_t seed_;
+  Rng network_;
+  Rng handshakes_;
+  std::vector<Arrival> arrivals_;
+  std::vector<CallState> calls_;
+  emulator::model::ProviderRules provider_;
+  emulator::model::LatencyModel latency_;
+  emulator::model::FaultModel faults_;
+  std::unique_ptr<GovernorPort> port_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::uint64_t next_number_ = 0;
+  bool meters_streams_ = false;
+  bool stuck_ = false;
+
+  OpenCalls open_;
+  std::vector<WindowChecker> admitted_;  ///< one for each rule of the provider
+  std::vector<WindowChecker> offered_;   ///< the same with refused attempts, request rules
+  FifoChecker fifo_;
+  std::vector<Duration> waits_;
+  std::vector<governor::Event> due_;
+  governor::Snapshot snapshot_;
+  Report report_;
+};
+
+}  // namespace weir::sim
