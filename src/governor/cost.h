@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "weir/rule.h"
+
+namespace weir::governor {
+
+/// Whose limit a rule is: the provider's, mirrored as it is enforced there, or one of our own.
+enum class Side : std::uint8_t { provider, own };
+
+/// No call counts for more than this, so that sums over every call known cannot overflow.
+inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40U;
+
+/// What one call costs on one deployment. Units: tokens.
+struct Cost {
+  std::int64_t input = 0;           ///< estimated
+  std::int64_t output = 0;          ///< estimated: min(max_tokens, learned mean), times choices
+  std::int64_t reserve_output = 0;  ///< what a provider that reserves at admission charges
+  bool produces_output = true;
+
+  /// What a meter holds from the grant on. A rule that counts at the end (`settle`) holds the
+  /// input only: holding output not yet produced would strand quota in a window in which it will
+  /// not fall; the pacer carries its mean instead.
+  [[nodiscard]] std::int64_t admitted(Unit unit, Counting count, Side side) const;
+  /// What the pacer is charged: the mean of what the call will have cost in the end.
+  [[nodiscard]] std::int64_t paced(Unit unit, Counting count) const;
+  /// What makes a call too large for any window: a mean that was learned never does.
+  [[nodiscard]] std::int64_t certain(Unit unit, Counting count, Side side) const {
+    return admitted(unit, count, side);
+  }
+  /// Whether the unit concerns the call at all.
+  [[nodiscard]] bool concerns(Unit unit) const {
+    return unit != Unit::output_tokens || produces_output;
+  }
+};
+
+/// What a call did cost. Units: tokens.
+struct Actual {
+  std::int64_t input = 0;
+  std::int64_t output = 0;
+  bool request_counted = true;  ///< the attempt stays charged against request rules
+  bool tokens_charged = true;   ///< false: the provider charged no tokens at all
+
+  [[nodiscard]] std::int64_t of(Unit unit) const;
+};
+
+}  // namespace weir::governor

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "weir/governor.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "governor/impl.h"
+
+namespace weir::governor {
+namespace {
+
+constexpr std::int64_t kEventsAtOnce = 64;
+
+template <class List>
+std::map<std::string, std::uint32_t> index_by_name(const List& list) {
+  std::map<std::string, std::uint32_t> index;
+  for (std::uint32_t i = 0; i < list.size(); ++i) index.emplace(list[i].name, i);
+  return index;
+}
+
+std::map<std::pair<NodeKind, std::string>, std::uint32_t> index_nodes(const Policy& policy) {
+  std::map<std::pair<NodeKind, std::string>, std::uint32_t> index;
+  for (std::uint32_t i = 0; i < policy.nodes.size(); ++i) {
+    index.emplace(std::pair(policy.nodes[i].kind, policy.nodes[i].name), i);
+  }
+  return index;
+}
+
+}  // namespace
+
+Governor::Impl::Impl(std::shared_ptr<const Policy> policy, std::uint64_t seed, Instant now)
+    : rng_(seed), now_(now) {
+  terms_ = registry_.build(std::move(policy), now);
+  groups_.resize(terms_->classes.size() * terms_->profiles.size());
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].traffic_class = i / static_cast<std::uint32_t>(terms_->profiles.size());
+    groups_[i].profile = i % static_cast<std::uint32_t>(terms_->profiles.size());
+  }
+  class_queued_.assign(terms_->classes.size(), 0);
+  for (const DeploymentTerms& deployment : terms_->deployments) states_.push_back(deployment.state);
+}
+
+Instant Governor::Impl::tick(Instant now) {
+  // Time does not go back here, whatever the caller's clock does.
+  now_ = std::max(now_, now);
+  return now_;
+}
+
+CallId Governor::Impl::id_of(std::uint32_t slot) const {
+  return CallId{slot, calls_[slot].generation};
+}
+
+Governor::Impl::Record* Governor::Impl::find(CallId id) {
+  if (id.slot >= calls_.size()) return nullptr;
+  Record& record = calls_[id.slot];
+  return record.generation == id.generation && record.state != State::free ? &record : nullptr;
+}
+
+const Governor::Impl::Record* Governor::Impl::find(CallId id) const {
+  if (id.slot >= calls_.size()) return nullptr;
+  const Record& record = calls_[id.slot];
+  return record.generation == id.generation && record.state != State::free ? &record : nullptr;
+}
+
+std::uint32_t Governor::Impl::take_slot() {
+  ++known_calls_;
+  if (free_.empty()) {
+    calls_.emplace_back();
+    return static_cast<std::uint32_t>(calls_.size() - 1);
+  }
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  return slot;
+}
+
+void Governor::Impl::release_slot(std::uint32_t slot) {
+  Record& record = calls_[slot];
+  --known_calls_;
+  ++record.generation;
+  record.state = State::free;
+  record.terms.reset();
+  record.lane = kNoIndex;
+  free_.push_back(slot);
+}
+
+bool Governor::Impl::known(const Call& call) const {
+  return call.leaf.value() < terms_->nodes.size() &&
+         call.profile.value() < terms_->profiles.size() &&
+         call.traffic_class.value() < terms_->classes.size() &&
+         !terms_->profiles[call.profile.value()].candidates.empty();
+}
+
+std::optional<LimitRef> Governor::Impl::never_fits(const Call& call) const {
+  const Terms& terms = *terms_;
+  const ProfileTerms& profile = terms.profiles[call.profile.value()];
+  if (profile.observe) return std::nullopt;
+  std::optional<LimitRef> first;
+  for (const CandidateTerms& candidate : profile.candidates) {
+    const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
+    const Cost cost = deployment.state->estimator.cost(call.demand, profile.output);
+    std::optional<LimitRef> here;
+    const auto visit = [&](const MeterRef& ref) {
+      if (!ref.gates || !cost.concerns(ref.claim.unit)) return true;
+      if (ref.meter().ever_fits(cost.certain(ref.claim.unit, ref.claim.count, ref.claim.side))) {
+        return true;
+      }
+      here = ref.limit;
+      return false;
+    };
+    if (each_own(terms, call, visit) && !deployment.observe) {
+      for (const MeterRef& ref : deployment.rules) {
+        if (!visit(ref)) break;
+      }
+    }
+    if (!here) return std::nullopt;
+    if (!first) first = here;
+  }
+  return first;
+}
+
+Outcome Governor::Impl::submit(const Call& call, Instant now) {
+  now = tick(now);
+  if (!known(call)) {
+    Refusal refusal;
+    refusal.decision = Decision::not_allowed;
+    return Refused{refusal};
+  }
+  const auto refuse = [&](Decision decision, LimitRef limit, std::optional<Duration> retry) {
+    Refusal refusal;
+    refusal.decision = decision;
+    refusal.limit = limit;
+    refusal.retry_after = retry;
+    const ProfileTerms& profile = terms_->profiles[call.profile.value()];
+    refusal.estimate = estimate(DeploymentId(profile.candidates.front().deployment), call.demand);
+    return Refused{refusal};
+  };
+  if (known_calls_ >= terms_->policy->max_calls) {
+    return refuse(Decision::backpressure, {}, std::chrono::seconds(1));
+  }
+  if (const std::optional<LimitRef> limit = never_fits(call)) {
+    return refuse(Decision::never_fits, *limit, std::nullopt);
+  }
+  const ClassPolicy& traffic_class = terms_->policy->classes[call.traffic_class.value()];
+  const Duration wait =
+      std::max(Duration{0}, std::min(traffic_class.max_wait, call.max_wait.value_or(kForever)));
+  const std::uint32_t slot = take_slot();
+  Record& record = calls_[slot];
+  record.call = call;
+  record.seq = next_seq_++;
+  record.submitted = now;
+  record.wait_until = std::min(call.deadline, saturating_add(now, wait));
+  record.not_before = kDawn;
+  record.attempt = 0;
+  record.waited = false;
+  record.limit = {};
+  if (record.wait_until < now) {
+    release_slot(slot);
+    return refuse(Decision::queue_timeout, {}, std::nullopt);
+  }
+  const ProfileTerms& profile = terms_->profiles[call.profile.value()];
+  const auto lane = lane_index_.find(
+      (std::uint64_t{call.traffic_class.value()} * terms_->profiles.size() + call.profile.value()) *
+          terms_->nodes.size() +
+      call.leaf.value());
+  const bool behind_own = lane != lane_index_.end() && lanes_[lane->second].count > 0;
+  const bool behind_others = contended(profile) && wait > Duration{0};
+  if (profile.observe || (!behind_own && !behind_others)) {
+    const Try outcome = attempt(slot, now);
+    if (outcome.granted) return Admitted{id_of(slot), record.grant};
+    if (outcome.by != nullptr) {
+      record.limit = outcome.by->limit;
+      if (!outcome.own) outcome.by->meter().note_blocked(1, now);
+    }
+  }
+  return refuse_or_queue(slot, wait > Duration{0}, now);
+}
+
+Outcome Governor::Impl::refuse_or_queue(std::uint32_t slot, bool may_wait, Instant now) {
+  Record& record = calls_[slot];
+  const ClassId class_id = record.call.traffic_class;
+  const Start start = earliest(record.call, now);
+  if (start.by != nullptr) record.limit = start.by->limit;
+  record.cost = terms_->deployments[start.deployment].state->estimator.cost(
+      record.call.demand, terms_->profiles[record.call.profile.value()].output);
+  const bool full =
+      class_queued_[class_id.value()] >= terms_->policy->classes[class_id.value()].depth;
+  const bool hopeless = !may_wait || start.optimistic > record.wait_until;
+  if (hopeless || full) {
+    Refusal refusal;
+    refusal.decision = hopeless ? Decision::rejected_locally : Decision::queue_full;
+    refusal.limit = record.limit;
+    if (!hopeless) {
+      refusal.limit = {};
+      refusal.limit.traffic_class = class_id;
+    }
+    refusal.retry_after = slot_after(start, now);
+    refusal.estimate = {record.cost.input, record.cost.output};
+    release_slot(slot);
+    return Refused{refusal};
+  }
+  enqueue(slot, false);
+  return Queued{id_of(slot), saturating_sub(std::max(now, start.realistic), now)};
+}
+
+bool Governor::Impl::advance(std::vector<Event>& events, Instant now) {
+  now = tick(now);
+  std::int64_t budget = kEventsAtOnce;
+  expire_leases(now);
+  while (!doomed_.empty() && budget > 0) {
+    const CallId id = doomed_.back();
+    doomed_.pop_back();
+    const Record* record = find(id);
+    if (record == nullptr || record->state != State::queued) continue;
+    Refusal refusal;
+    refusal.decision = Decision::not_allowed;
+    refusal.queued = saturating_sub(now, record->submitted);
+    events.push_back({id, record->call.cookie, refusal});
+    --queued_;
+    release_slot(id.slot);
+    --budget;
+  }
+  // Whoever's time ended before now is too late even if there is room; whoever's ends now may
+  // still go.
+  bool more = expire_queued(events, budget, saturating_add(now, Duration{-1}));
+  wake_due_lanes(now);
+  more = dispatch(events, budget, now) || more;
+  more = expire_queued(events, budget, now) || more;
+  clean_heaps();
+  return more || !doomed_.empty();
+}
+
+Instant Governor::Impl::next_deadline() const {
+  if (!doomed_.empty()) return now_;
+  Instant soonest = next_lease();
+  if (!timeouts_.empty()) soonest = std::min(soonest, timeouts_.front().at);
+  if (!lane_wakes_.empty()) soonest = std::min(soonest, lane_wakes_.front().at);
+  for (const std::uint32_t index : active_) {
+    if (groups_[index].ready_lanes > 0) soonest = std::min(soonest, groups_[index].blocked_until);
+  }
+  return std::max(soonest, now_);
+}
+
+void Governor::Impl::sent(CallId id, Instant now) {
+  now = tick(now);
+  Record* record = find(id);
+  if (record == nullptr || record->state != State::granted || record->progressed.sent) return;
+  lease_remove(id.slot);
+  record->progressed.sent = true;
+  record->progressed.sent_at = now;
+  record->renewed_at = now;
+  lease_push(id.slot);
+  const auto stamp = [&](const MeterRef& ref) {
+    if (record->cost.concerns(ref.claim.unit)) ref.meter().sent(ref.claim, record->cost, now);
+    return true;
+  };
+  each_own(*record->terms, record->call, stamp);
+  for (const MeterRef& ref : record->terms->deployments[record->deployment].rules) stamp(ref);
+}
+
+void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now) {
+  now = tick(now);
+  Record* record = find(id);
+  if (record == nullptr || record->state != State::granted) return;
+  if (!record->progressed.sent) sent(id, now);
+  lease_remove(id.slot);
+  record->renewed_at = now;
+  lease_push(id.slot);
+  if (output_events <= record->events || !record->cost.produces_output) return;
+  record->events = output_events;
+  const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
+  const std::int64_t metered = deployment.state->estimator.output_of(output_events);
+  const std::int64_t delta = metered - record->progressed.metered;
+  if (delta <= 0) return;
+  record->progressed.metered = metered;
+  record->progressed.last_metered = delta;
+  record->progressed.metered_at = now;
+  for (const MeterRef& ref : deployment.rules) ref.meter().progress(ref.claim, delta, now);
+}
+
+std::optional<Grant> Governor::Impl::grant_of(CallId id) const {
+  const Record* record = find(id);
+  if (record == nullptr) return std::nullopt;
+  if (record->state == State::granted) return record->grant;
+  Grant waiting;
+  waiting.decision = Decision::queued;
+  waiting.attempt = record->attempt;
+  waiting.limit = record->limit;
+  waiting.reserved = {record->cost.input, record->cost.output};
+  waiting.queued = saturating_sub(now_, record->submitted);
+  return waiting;
+}
+
+Estimate Governor::Impl::estimate(DeploymentId deployment, const Demand& demand) const {
+  if (deployment.value() >= terms_->deployments.size()) return {};
+  const DeploymentTerms& terms = terms_->deployments[deployment.value()];
+  OutputEstimate kind = OutputEstimate::mean;
+  if (!terms.profiles.empty()) kind = terms_->profiles[terms.profiles.front()].output;
+  const Cost cost = terms.state->estimator.cost(demand, kind);
+  return {cost.input, cost.output};
+}
+
+void Governor::Impl::apply(std::shared_ptr<const Policy> policy, Instant now) {
+  now = tick(now);
+  const std::shared_ptr<Terms> old = terms_;
+  // What waits is taken out first, in order, and lines up again under the new policy.
+  for (Lane& lane : lanes_) lane = Lane{};
+  terms_ = registry_.build(std::move(policy), now);
+  lanes_.clear();
+  free_lanes_.clear();
+  lane_index_.clear();
+  active_.clear();
+  lane_wakes_.clear();
+  timeouts_.clear();
+  groups_.assign(terms_->classes.size() * terms_->profiles.size(), Group{});
+  for (std::uint32_t i = 0; i < groups_.size(); ++i) {
+    groups_[i].traffic_class = i / static_cast<std::uint32_t>(terms_->profiles.size());
+    groups_[i].profile = i % static_cast<std::uint32_t>(terms_->profiles.size());
+  }
+  class_queued_.assign(terms_->classes.size(), 0);
+  std::erase_if(states_, [](const auto& state) { return state->inflight == 0; });
+  for (const DeploymentTerms& deployment : terms_->deployments) {
+    if (std::find(states_.begin(), states_.end(), deployment.state) == states_.end()) {
+      states_.push_back(deployment.state);
+    }
+  }
+  remap_queued(*old->policy, now);
+}
+
+void Governor::Impl::remap_queued(const Policy& old, Instant now) {
+  const Policy& fresh = *terms_->policy;
+  const auto profiles = index_by_name(fresh.profiles);
+  const auto classes = index_by_name(fresh.classes);
+  const auto nodes = index_nodes(fresh);
+  std::vector<std::uint32_t> waiting;
+  for (std::uint32_t slot = 0; slot < calls_.size(); ++slot) {
+    if (calls_[slot].state == State::queued) waiting.push_back(slot);
+  }
+  std::sort(waiting.begin(), waiting.end(), [&](std::uint32_t left, std::uint32_t right) {
+    return calls_[left].seq < calls_[right].seq;
+  });
+  queued_ = 0;
+  (void)now;
+  for (const std::uint32_t slot : waiting) {
+    Record& record = calls_[slot];
+    record.prev = record.next = record.lane = kNoIndex;
+    record.limit = {};
+    const bool lost = std::find(doomed_.begin(), doomed_.end(), id_of(slot)) != doomed_.end();
+    bool kept = !lost;
+    if (kept) {
+      const NodePolicy& node = old.nodes[record.call.leaf.value()];
+      const auto leaf = nodes.find(std::pair(node.kind, node.name));
+      const auto profile = profiles.find(old.profiles[record.call.profile.value()].name);
+      const auto traffic_class = classes.find(old.classes[record.call.traffic_class.value()].name);
+      kept = leaf != nodes.end() && profile != profiles.end() && traffic_class != classes.end();
+      if (kept) {
+        record.call.leaf = NodeId(leaf->second);
+        record.call.profile = ProfileId(profile->second);
+        record.call.traffic_class = ClassId(traffic_class->second);
+        kept = known(record.call);
+      }
+    }
+    if (kept) {
+      enqueue(slot, false);
+    } else {
+      ++queued_;
+      if (!lost) doomed_.push_back(id_of(slot));
+    }
+  }
+}
+
+void Governor::Impl::snapshot(Snapshot& into, Instant now) {
+  now = tick(now);
+  into.deployments.resize(terms_->deployments.size());
+  for (std::uint32_t i = 0; i < terms_->deployments.size(); ++i) {
+    const DeploymentTerms& from = terms_->deployments[i];
+    DeploymentView& view = into.deployments[i];
+    view.deployment = DeploymentId(i);
+    view.inflight = from.state->inflight;
+    view.attempts = from.state->attempts;
+    view.rejections = from.state->rejections;
+    view.bytes_per_token = from.state->estimator.bytes_per_token();
+    view.mean_output_tokens = from.state->estimator.mean_output();
+    view.estimate_error_ratio = from.state->estimator.error();
+    view.guard = Duration{0};
+    view.meters.resize(from.rules.size());
+    for (std::size_t j = 0; j < from.rules.size(); ++j) {
+      RuleMeter& meter = from.rules[j].meter();
+      MeterView& out = view.meters[j];
+      out.rule = meter.rule();
+      out.used = meter.used(now);
+      out.reserved = meter.held();
+      const std::int64_t taken = meter.level() ? out.used : saturating_add(out.used, meter.open());
+      out.remaining = std::max<std::int64_t>(0, meter.limit(now) - taken);
+      const Instant empty = meter.empties(now);
+      out.refill = empty == kNever ? kForever : std::max(Duration{0}, saturating_sub(empty, now));
+      view.guard = std::max(view.guard, meter.guard(now));
+    }
+  }
+  into.classes.resize(terms_->classes.size());
+  for (std::uint32_t i = 0; i < terms_->classes.size(); ++i) {
+    into.classes[i] = {ClassId(i), class_queued_[i], Duration{0}};
+  }
+  for (const Lane& lane : lanes_) {
+    if (lane.count == 0) continue;
+    ClassView& view = into.classes[groups_[lane.group].traffic_class];
+    view.oldest = std::max(view.oldest, saturating_sub(now, calls_[lane.head].submitted));
+  }
+  into.queued = queued_;
+  into.inflight = inflight_;
+}
+
+Governor::Governor(std::shared_ptr<const Policy> policy, std::uint64_t seed, Instant now)
+    : impl_(std::make_unique<Impl>(std::move(policy), seed, now)) {}
+Governor::~Governor() = default;
+
+Outcome Governor::submit(const Call& call, Instant now) { return impl_->submit(call, now); }
+bool Governor::advance(Instant now, std::vector<Event>& events) {
+  return impl_->advance(events, now);
+}
+Instant Governor::next_deadline() const { return impl_->next_deadline(); }
+void Governor::sent(CallId call, Instant now) { impl_->sent(call, now); }
+void Governor::progress(CallId call, std::int64_t output_events, Instant now) {
+  impl_->progress(call, output_events, now);
+}
+void Governor::signal(DeploymentId deployment, const Signal& signal, Instant now) {
+  impl_->signal(deployment, signal, now);
+}
+Verdict Governor::rejected(CallId call, const Signal& signal, bool replayable, Instant now) {
+  return impl_->rejected(call, signal, replayable, now);
+}
+Settled Governor::settle(CallId call, const Settlement& settlement, Instant now) {
+  return impl_->settle(call, settlement, now);
+}
+void Governor::cancel(CallId call, Instant now) { impl_->cancel(call, now); }
+void Governor::apply(std::shared_ptr<const Policy> policy, Instant now) {
+  impl_->apply(std::move(policy), now);
+}
+std::optional<Grant> Governor::grant_of(CallId call) const { return impl_->grant_of(call); }
+Estimate Governor::estimate(DeploymentId deployment, const Demand& demand) const {
+  return impl_->estimate(deployment, demand);
+}
+void Governor::snapshot(Snapshot& into, Instant now) const { impl_->snapshot(into, now); }
+const Policy& Governor::policy() const { return impl_->policy(); }
+
+}  // namespace weir::governor

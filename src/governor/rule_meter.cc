@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "governor/rule_meter.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "weir/units.h"
+
+namespace weir::governor {
+namespace {
+
+// Departures are paced a little faster than the limit, with a burst, so that a stall of the mirror
+// is caught up (control.md 13.0). Where a long queue keeps the rule busy there is nothing to catch
+// up, and both shrink: lumps even out, and a successor that knows nothing finds an even window.
+constexpr double kPaceFactor = 1.05;
+constexpr double kPaceFactorBusy = 1.03;
+constexpr double kBurst = 0.10;
+constexpr double kBurstBusyRequests = 0.02;
+constexpr double kBurstBusyTokens = 0.04;
+constexpr double kMarginTokens = 0.01;
+constexpr double kMarginSettle = 0.02;
+constexpr Duration kMinute = std::chrono::seconds(60);
+constexpr Duration kHour = std::chrono::hours(1);
+constexpr Duration kGuardFloor = std::chrono::milliseconds(20);
+constexpr Duration kBoostHalf = std::chrono::minutes(10);
+constexpr Duration kShrinkRecovery = std::chrono::minutes(5);
+constexpr std::int64_t kProviderCells = 2048;
+constexpr std::int64_t kOwnCells = 128;
+
+// What a start that assumes a full window releases of it: the busy pacer bounds what its
+// predecessor can have sent in any part of the last window, so this never releases more than left.
+constexpr double kReleaseSlope = kPaceFactorBusy;
+constexpr double kReleaseOffset = kPaceFactorBusy - 1 + kBurstBusyRequests;
+
+double nanoseconds(Duration duration) { return static_cast<double>(duration.count()); }
+
+std::int64_t scaled(std::int64_t amount, double factor) {
+  if (factor >= 1) return amount;
+  const double value = std::floor(static_cast<double>(amount) * std::max(0.0, factor) + kSlack);
+  return value >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(value);
+}
+
+}  // namespace
+
+RuleMeter::RuleMeter(const MeterSettings& settings, Instant now)
+    : settings_(settings),
+      start_(now),
+      log_(settings.rule.window, settings.side == Side::own ? kOwnCells : kProviderCells) {
+  if (bucket() && !level()) {
+    const double taken = depth(now) * (1 - std::clamp(settings.start_level, 0.0, 1.0));
+    bucket_.charge(taken, mirror_slope(), now);
+  }
+}
+
+void RuleMeter::configure(const MeterSettings& settings, Instant now) {
+  const bool was_bucket = bucket();
+  const std::int64_t before = used(now);
+  settings_ = settings;
+  if (was_bucket && !bucket()) log_.add(now, before);
+  if (!was_bucket && bucket()) {
+    bucket_.charge(static_cast<double>(before), mirror_slope(), now);
+  }
+}
+
+double RuleMeter::rate() const {
+  if (settings_.rule.window <= Duration{0}) return 0;
+  return static_cast<double>(settings_.rule.amount) / nanoseconds(settings_.rule.window);
+}
+
+double RuleMeter::margin() const {
+  if (settings_.side == Side::own || !tokens()) return 0;
+  if (settings_.margin) return std::clamp(*settings_.margin, 0.0, 0.9);
+  return settings_.rule.count == Counting::settle ? kMarginSettle : kMarginTokens;
+}
+
+double RuleMeter::shrink(Instant now) const {
+  if (shrunk_ >= 1) return 1;
+  const double back = nanoseconds(saturating_sub(now, shrunk_at_)) / nanoseconds(kShrinkRecovery);
+  return std::min(1.0, shrunk_ + back);
+}
+
+Duration RuleMeter::guard(Instant now) const {
+  if (settings_.side == Side::own) return Duration{0};
+  const Duration most = settings_.rule.window / 10;
+  const Duration floor =
+      settings_.guard ? *settings_.guard : std::min(kGuardFloor, settings_.rule.window / 50);
+  const double aged = nanoseconds(saturating_sub(now, boosted_at_)) / nanoseconds(kBoostHalf);
+  const double boost = boost_ > Duration{0} ? nanoseconds(boost_) * std::exp2(-aged) : 0;
+  const Duration measured = settings_.guard ? Duration{0} : spread_;
+  const Duration wanted =
+      std::max(measured, Duration(static_cast<std::int64_t>(std::min(boost, 1e18))));
+  return std::max(floor, std::min(most, wanted));
+}
+
+double RuleMeter::saturation(Instant now) const {
+  if (saturated_since_ == kNever || saturated_since_ >= now) return 0;
+  return std::min(1.0, nanoseconds(saturating_sub(now, saturated_since_)) /
+                           (2 * nanoseconds(settings_.rule.window)));
+}
+
+double RuleMeter::burst(Instant now) const {
+  const double amount = static_cast<double>(settings_.rule.amount);
+  double part = kBurst;
+  if (settings_.burst_percent) {
+    part = std::clamp(static_cast<double>(*settings_.burst_percent) / 100, 0.0, 1.0);
+  } else {
+    const double busy = tokens() ? kBurstBusyTokens : kBurstBusyRequests;
+    part += (busy - part) * saturation(now);
+  }
+  return std::max(1.0, amount * part);
+}
+
+Slope RuleMeter::mirror_slope() const { return Slope{rate(), kDawn, Duration{0}}; }
+
+Slope RuleMeter::pace_slope(Instant now) const {
+  const double factor = kPaceFactor + (kPaceFactorBusy - kPaceFactor) * saturation(now);
+  return Slope{rate() * (1 - margin()) * factor * shrink(now), start_, settings_.warmup};
+}
+
+double RuleMeter::depth(Instant now) const {
+  const double full = static_cast<double>(settings_.rule.burst.value_or(settings_.rule.amount));
+  if (settings_.side == Side::own) return full;
+  // Arrivals spread by the guard can meet a bucket that is emptier by what refills in that time.
+  return std::max(std::min(full, 1.0), full - rate() * nanoseconds(guard(now)));
+}
+
+std::int64_t RuleMeter::limit(Instant now) const {
+  if (level()) return settings_.rule.amount;
+  double factor = (1 - margin()) * shrink(now);
+  if (settings_.warmup > Duration{0}) {
+    factor *= Slope{0, start_, settings_.warmup}.share(now);
+  }
+  if (!bucket()) return scaled(settings_.rule.amount, factor);
+  const double value = depth(now) * factor + kSlack;
+  return value >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(value);
+}
+
+std::int64_t RuleMeter::phantom(Instant now) const {
+  const Duration window = settings_.rule.window;
+  if (settings_.start_level >= 1 || bucket() || window <= Duration{0}) return 0;
+  const double passed =
+      nanoseconds(saturating_sub(now, saturating_add(start_, guard(now)))) / nanoseconds(window);
+  if (passed >= 1) return 0;
+  const double full =
+      static_cast<double>(settings_.rule.amount) * (1 - std::max(0.0, settings_.start_level));
+  const double released = window > kHour ? std::max(0.0, passed)
+                                         : std::max(0.0, kReleaseSlope * passed - kReleaseOffset);
+  const double left = std::ceil(full * (1 - std::min(1.0, released)) - kSlack);
+  return left >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(left);
+}
+
+Instant RuleMeter::phantom_at_most(std::int64_t most, Instant now) const {
+  const Duration window = settings_.rule.window;
+  const double full =
+      static_cast<double>(settings_.rule.amount) * (1 - std::max(0.0, settings_.start_level));
+  const Instant base = saturating_add(start_, guard(now));
+  const Instant end = saturating_add(base, window);
+  if (full <= 0 || most < 0) return end;
+  const double released = 1 - static_cast<double>(most) / full;
+  const double passed = window > kHour ? released : (released + kReleaseOffset) / kReleaseSlope;
+  if (passed >= 1) return end;
+  const double wait = std::ceil(std::max(0.0, passed) * nanoseconds(window)) + 1;
+  return std::min(end, saturating_add(base, Duration(static_cast<std::int64_t>(wait))));
+}
+
+std::int64_t RuleMeter::used(Instant now) {
+  if (level()) return held_;
+  if (bucket()) {
+    const double debt = std::ceil(bucket_.debt(mirror_slope(), now) - kSlack);
+    return debt >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(debt);
+  }
+  log_.expire(now, guard(now));
+  return saturating_add(log_.sum(), phantom(now));
+}
+
+bool RuleMeter::ever_fits(std::int64_t amount) const {
+  if (settings_.rule.amount <= 0) return false;
+  if (level()) return true;
+  const std::int64_t most =
+      bucket() ? std::min(settings_.rule.amount, settings_.rule.burst.value_or(INT64_MAX))
+               : settings_.rule.amount;
+  return amount <= most || (settings_.goes_alone && amount <= settings_.alone_max);
+}
+
+bool RuleMeter::paced(Instant now) const {
+  if (!settings_.pace || level()) return false;
+  if (tokens()) return true;
+  if (now < paced_until_ || settings_.warmup > Duration{0}) return true;
+  if (bucket()) return false;
+  if (settings_.rule.enforce == Enforcement::unknown || settings_.rule.window < kMinute) {
+    return true;
+  }
+  return saturating_sub(now, blocked_at_) <= settings_.rule.window / 4;
+}
+
+bool RuleMeter::fits(std::int64_t amount, std::int64_t paced_amount, Instant now) {
+  if (settings_.rule.amount <= 0 || now < hold_until_) return false;
+  if (level()) return held_ < settings_.rule.amount;
+  if (now < alone_until_) return false;
+  amount = std::max<std::int64_t>(amount, 1);
+  const std::int64_t taken = saturating_add(used(now), open_);
+  if (saturating_add(taken, amount) > limit(now) && !(taken == 0 && ever_fits(amount))) {
+    return false;
+  }
+  if (!paced(now)) return true;
+  const double cost =
+      std::min(static_cast<double>(paced_amount), static_cast<double>(settings_.rule.amount));
+  return pacer_.debt(pace_slope(now), now) + cost <= std::max(burst(now), cost) + kSlack;
+}
+
+Instant RuleMeter::mirror_when(std::int64_t amount, std::int64_t returned, Instant now) {
+  const std::int64_t most = std::max<std::int64_t>(0, limit(now) - amount);
+  const Instant soon = saturating_add(now, Duration{1});
+  if (bucket()) {
+    const double level_wanted =
+        static_cast<double>(most) - static_cast<double>(open_) + static_cast<double>(returned);
+    if (level_wanted < 0) return saturating_add(now, settings_.rule.window);
+    const Instant at = bucket_.falls_to(level_wanted, mirror_slope(), now);
+    return std::max(at, soon);
+  }
+  const std::int64_t taken =
+      std::max<std::int64_t>(0, saturating_add(log_.sum(), open_) - returned);
+  const std::int64_t ghost = phantom(now);
+  if (taken <= most && saturating_add(taken, ghost) > most) {
+    return std::max(soon, phantom_at_most(most - taken, now));
+  }
+  if (saturating_add(taken, ghost) <= most) return soon;
+  const std::int64_t need = taken - most;
+  const Instant freed = log_.frees(need, guard(now));
+  // What is granted but not stamped yet can leave a window after its stamp at the earliest.
+  if (freed == kNever) {
+    return saturating_add(saturating_add(now, settings_.rule.window), guard(now));
+  }
+  return std::max(soon, freed);
+}
+
+Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int64_t returned,
+                        Instant now) {
+  if (settings_.rule.amount <= 0) return kNever;
+  if (level()) {
+    if (now < hold_until_) return hold_until_;
+    return held_ - returned < settings_.rule.amount ? now : kNever;
+  }
+  amount = std::max<std::int64_t>(amount, 1);
+  Instant at = std::max({now, hold_until_, alone_until_});
+  if (!bucket()) log_.expire(now, guard(now));
+  const std::int64_t taken = std::max<std::int64_t>(
+      0, saturating_add(saturating_add(log_.sum(), phantom(now)), open_) - returned);
+  const std::int64_t debt =
+      bucket() ? std::max<std::int64_t>(0, saturating_add(used(now), open_) - returned) : taken;
+  if (saturating_add(debt, amount) > limit(now) && !(debt == 0 && ever_fits(amount))) {
+    Instant freed = mirror_when(amount, returned, now);
+    if (settings_.warmup > Duration{0} && now < saturating_add(start_, settings_.warmup)) {
+      // The limit itself grows: look again within a hundredth of the way.
+      freed = std::min(freed, saturating_add(now, settings_.warmup / 100 + Duration{1}));
+    }
+    at = std::max(at, freed);
+  }
+  if (paced(now)) {
+    const double cost =
+        std::min(static_cast<double>(paced_amount), static_cast<double>(settings_.rule.amount));
+    const double wanted = std::max(burst(now), cost) - cost;
+    at = std::max(at, pacer_.falls_to(wanted, pace_slope(now), now));
+  }
+  return at;
+}
+
+void RuleMeter::mirror_add(std::int64_t amount, Instant now) {
+  if (bucket()) {
+    bucket_.charge(static_cast<double>(amount), mirror_slope(), now);
+  } else {
+    log_.expire(now, guard(now));
+    log_.add(now, amount);
+  }
+  if (settings_.goes_alone && amount > settings_.rule.amount && rate() > 0) {
+    alone_until_ = mirror_slope().reach(now, static_cast<double>(amount));
+  }
+}
+
+void RuleMeter::mirror_credit(Instant stamp, std::int64_t amount, Instant now) {
+  if (bucket()) {
+    bucket_.correct(-static_cast<double>(amount), mirror_slope(), now);
+  } else {
+    log_.credit(stamp, amount);
+  }
+}
+
+void RuleMeter::grant(const Claim& claim, const Cost& cost, Instant now) {
+  const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
+  held_ += amount;
+  if (claim.unit == Unit::concurrency) return;
+  open_ += amount;
+  if (settings_.pace) {
+    const std::int64_t most = settings_.rule.amount;
+    const std::int64_t paced_amount = std::min(cost.paced(claim.unit, claim.count), most);
+    pacer_.charge(static_cast<double>(paced_amount), pace_slope(now), now);
+  }
+}
+
+void RuleMeter::sent(const Claim& claim, const Cost& cost, Instant now) {
+  if (claim.unit == Unit::concurrency) return;
+  const bool counted_at_end = claim.side == Side::provider && claim.unit != Unit::requests &&
+                              claim.count == Counting::settle;
+  if (counted_at_end) return;
+  const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
+  open_ -= amount;
+  mirror_add(amount, now);
+}
+
+void RuleMeter::progress(const Claim& claim, std::int64_t output, Instant now) {
+  if (claim.side == Side::own) return;
+  if (claim.unit != Unit::output_tokens && claim.unit != Unit::total_tokens) return;
+  if (claim.count == Counting::settle) {
+    open_ += output;
+    held_ += output;
+  } else if (claim.count == Counting::realtime) {
+    mirror_add(output, now);
+  }
+}
+
+void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& progressed,
+                       const Actual& actual, Instant now) {
+  const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
+  held_ -= amount;
+  if (claim.unit == Unit::concurrency) return;
+  const std::int64_t paced_amount =
+      std::min(cost.paced(claim.unit, claim.count), settings_.rule.amount);
+  const auto pace = [&](std::int64_t real) {
+    if (!settings_.pace) return;
+    const double delta = static_cast<double>(real) - static_cast<double>(paced_amount);
+    pacer_.correct(delta, pace_slope(now), now);
+  };
+  if (!progressed.sent) {
+    open_ -= amount;
+    pace(0);
+    return;
+  }
+  const bool output_unit = claim.unit == Unit::output_tokens || claim.unit == Unit::total_tokens;
+  const std::int64_t metered = output_unit ? progressed.metered : 0;
+  const std::int64_t real = actual.of(claim.unit);
+  const auto correct = [&](std::int64_t delta) {
+    if (delta > 0) mirror_add(delta, now);
+    if (delta < 0) mirror_credit(progressed.sent_at, -delta, now);
+  };
+  if (claim.side == Side::own || claim.unit == Unit::requests) {
+    correct(real - amount);
+    pace(real);
+    return;
+  }
+  const std::int64_t input = actual.tokens_charged ? actual.input : 0;
+  const std::int64_t known_input = claim.unit == Unit::output_tokens ? 0 : input;
+  const std::int64_t held_input = claim.unit == Unit::output_tokens ? 0 : cost.input;
+  switch (claim.count) {
+    case Counting::reserve:
+      // Never given back, so only a larger input than estimated is added; a refused or failed
+      // attempt was not charged at all.
+      if (!actual.tokens_charged) {
+        correct(-amount);
+        pace(0);
+      } else {
+        correct(std::max<std::int64_t>(0, known_input - held_input));
+      }
+      return;
+    case Counting::reserve_refund: correct(real - amount); break;
+    case Counting::settle:
+      open_ -= amount + metered;
+      held_ -= metered;
+      mirror_add(real, now);
+      break;
+    case Counting::realtime: {
+      correct(known_input - held_input);
+      const std::int64_t late = real - known_input - metered;
+      if (late > 0) mirror_add(late, now);
+      if (late < 0) {
+        mirror_credit(progressed.metered_at, std::min(-late, progressed.last_metered), now);
+      }
+      break;
+    }
+    case Counting::input:
+      if (claim.unit != Unit::output_tokens) correct(input - amount);
+      pace(claim.unit == Unit::output_tokens ? 0 : input);
+      return;
+  }
+  pace(real);
+}
+
+void RuleMeter::book_late(const Claim& claim, std::int64_t missing, Instant now) {
+  if (missing <= 0 || claim.unit == Unit::requests || claim.unit == Unit::concurrency) return;
+  if (claim.side == Side::provider && claim.count == Counting::reserve) return;
+  mirror_add(missing, now);
+  if (settings_.pace) pacer_.correct(static_cast<double>(missing), pace_slope(now), now);
+}
+
+void RuleMeter::hold(Instant until, Instant now) {
+  if (until <= now) return;
+  hold_until_ = std::max(hold_until_, until);
+  if (!settings_.pace || level()) return;
+  paced_until_ = saturating_add(hold_until_, std::max(settings_.rule.window, kMinute));
+  pacer_.raise(std::max(0.0, burst(now) - 1), pace_slope(now), hold_until_);
+}
+
+void RuleMeter::unexplained(Instant now) {
+  if (settings_.side == Side::own || level()) return;
+  const Duration most = settings_.rule.window / 10;
+  const Duration present = guard(now);
+  if (present >= most) {
+    shrunk_ = std::max(0.2, shrink(now) * 0.9);
+    shrunk_at_ = now;
+  }
+  boost_ = std::min(most, std::max(present * 2, Duration(std::chrono::milliseconds(1))));
+  boosted_at_ = now;
+}
+
+void RuleMeter::note_blocked(std::int64_t queued, Instant now) {
+  blocked_at_ = now;
+  const bool busy = queued >= settings_.rule.amount / 4;
+  if (!busy) {
+    saturated_since_ = kNever;
+  } else if (saturated_since_ == kNever) {
+    saturated_since_ = now;
+  }
+}
+
+Instant RuleMeter::promise(Instant at, std::int64_t amount) {
+  if (rate() <= 0) return at;
+  Instant slot = std::max(at, promised_);
+  const Duration horizon = std::max(settings_.rule.window, kMinute);
+  if (slot > saturating_add(at, horizon)) slot = at;
+  promised_ = mirror_slope().reach(slot, static_cast<double>(std::max<std::int64_t>(amount, 1)));
+  return slot;
+}
+
+Instant RuleMeter::empties(Instant now) {
+  if (level()) return held_ > 0 ? kNever : now;
+  if (bucket()) return bucket_.falls_to(0, mirror_slope(), now);
+  Instant at = std::max(now, log_.empties(guard(now)));
+  if (phantom(now) > 0) at = std::max(at, phantom_at_most(0, now));
+  return at;
+}
+
+std::int64_t RuleMeter::returnable() const {
+  if (level()) return held_;
+  if (!tokens()) return 0;
+  const bool refunds = settings_.side == Side::own ||
+                       settings_.rule.count == Counting::reserve_refund ||
+                       settings_.rule.count == Counting::settle;
+  return refunds ? held_ : 0;
+}
+
+}  // namespace weir::governor

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "governor/cost.h"
+#include "governor/pacer.h"
+#include "governor/window_meter.h"
+#include "weir/rule.h"
+#include "weir/time.h"
+
+namespace weir::governor {
+
+/// How a rule is to be kept, as its policy says.
+struct MeterSettings {
+  Rule rule;
+  Side side = Side::provider;
+  bool pace = false;           ///< departures are paced where decision 3 asks for it
+  bool force_bucket = false;   ///< strategy `rate`: a bucket with debt whatever the enforcement
+  bool goes_alone = false;     ///< a longer window of the unit takes what is larger than this one
+  std::int64_t alone_max = 0;  ///< the largest such amount
+  double start_level = 1;
+  Duration warmup{0};
+  std::optional<std::int64_t> burst_percent;
+  std::optional<double> margin;
+  std::optional<Duration> guard;
+};
+
+/// What a call holds on a meter, as it was when it was granted: a reload may change the meter's
+/// terms, never a call's.
+struct Claim {
+  Unit unit = Unit::requests;
+  Counting count = Counting::settle;
+  Side side = Side::provider;
+};
+
+/// Where a call stands when it ends, as far as a meter needs it.
+struct Progressed {
+  bool sent = false;
+  Instant sent_at;
+  std::int64_t metered = 0;       ///< output tokens reported by progress so far
+  std::int64_t last_metered = 0;  ///< the last of these reports
+  Instant metered_at;
+};
+
+/// One rule kept: a mirror of what its owner counts, the amounts granted but not yet in it, and a
+/// pacer for departures.
+///
+/// fits:  used(t) + open + c <= limit * (1 - margin), where used is the sliding log (or the exact
+///        bucket), plus what is assumed to be left from before the start; a call that fits only an
+///        empty window goes when nothing else is in it.
+/// Sliding and fixed windows of any phase, and a bucket of the same depth, are all kept by the
+/// sliding log: any window holds at most the limit. The guard lengthens the window by the spread of
+/// the network delay, so stamps taken at departure bound sums taken at arrival.
+/// Invariants: open >= 0, held >= 0; with every call ended both are 0.
+/// Units: of the rule. Threads: one owner.
+class RuleMeter {
+ public:
+  RuleMeter(const MeterSettings& settings, Instant now);
+  /// New terms; what was counted stays.
+  void configure(const MeterSettings& settings, Instant now);
+
+  /// Whether a call that charges `amount` now, and `paced` to the pacer, may be granted.
+  [[nodiscard]] bool fits(std::int64_t amount, std::int64_t paced, Instant now);
+  /// The earliest time at which it could fit as things stand; after `now` if it does not fit now.
+  /// `returned`: what calls in flight may still give back, to be counted as free.
+  [[nodiscard]] Instant when(std::int64_t amount, std::int64_t paced, std::int64_t returned,
+                             Instant now);
+  /// Whether the amount can pass at all, ever.
+  [[nodiscard]] bool ever_fits(std::int64_t amount) const;
+
+  void grant(const Claim& terms, const Cost& cost, Instant now);
+  void sent(const Claim& terms, const Cost& cost, Instant now);
+  void progress(const Claim& terms, std::int64_t output, Instant now);
+  void finish(const Claim& terms, const Cost& cost, const Progressed& progressed,
+              const Actual& actual, Instant now);
+  /// Adds usage that became known after its reservation had expired.
+  void book_late(const Claim& terms, std::int64_t missing, Instant now);
+
+  /// Nothing passes before `until`; afterwards departures start without a burst.
+  void hold(Instant until, Instant now);
+  /// A refusal that the mirror did not foresee: the guard grows, and at its bound the limit
+  /// shrinks.
+  void unexplained(Instant now);
+  /// The measured spread of the network delay.
+  void set_spread(Duration spread) { spread_ = spread; }
+  /// A call was found waiting for this rule, with so much queued behind it (itself included).
+  void note_blocked(std::int64_t queued, Instant now);
+  /// A slot for one refused caller at or after `at`; each caller gets its own.
+  Instant promise(Instant at, std::int64_t amount);
+
+  [[nodiscard]] const Rule& rule() const { return settings_.rule; }
+  [[nodiscard]] bool level() const { return settings_.rule.unit == Unit::concurrency; }
+  [[nodiscard]] std::int64_t used(Instant now);
+  [[nodiscard]] std::int64_t open() const { return open_; }
+  [[nodiscard]] std::int64_t held() const { return held_; }
+  [[nodiscard]] std::int64_t limit(Instant now) const;
+  [[nodiscard]] Instant empties(Instant now);
+  [[nodiscard]] Duration guard(Instant now) const;
+  /// What calls in flight may give back when they end.
+  [[nodiscard]] std::int64_t returnable() const;
+  /// Work per nanosecond at the full rate.
+  [[nodiscard]] double rate() const;
+
+ private:
+  [[nodiscard]] bool bucket() const {
+    return settings_.force_bucket || settings_.rule.enforce == Enforcement::bucket;
+  }
+  [[nodiscard]] bool tokens() const { return settings_.rule.unit != Unit::requests && !level(); }
+  [[nodiscard]] bool paced(Instant now) const;
+  [[nodiscard]] double depth(Instant now) const;
+  [[nodiscard]] double burst(Instant now) const;
+  [[nodiscard]] Slope mirror_slope() const;
+  [[nodiscard]] Slope pace_slope(Instant now) const;
+  [[nodiscard]] double saturation(Instant now) const;
+  [[nodiscard]] std::int64_t phantom(Instant now) const;
+  [[nodiscard]] Instant phantom_at_most(std::int64_t level, Instant now) const;
+  [[nodiscard]] double margin() const;
+  [[nodiscard]] double shrink(Instant now) const;
+  [[nodiscard]] Instant mirror_when(std::int64_t amount, std::int64_t returned, Instant now);
+  void mirror_add(std::int64_t amount, Instant now);
+  void mirror_credit(Instant stamp, std::int64_t amount, Instant now);
+
+  MeterSettings settings_;
+  Instant start_;
+  WindowMeter log_;
+  Pacer bucket_;
+  Pacer pacer_;
+  std::int64_t open_ = 0;  // granted, not in the mirror
+  std::int64_t held_ = 0;  // granted, not settled
+  Instant hold_until_ = kDawn;
+  Instant alone_until_ = kDawn;  // a lump larger than the window blocks it for its own length
+  Instant paced_until_ = kDawn;
+  Instant blocked_at_ = kDawn;
+  Instant saturated_since_ = kNever;
+  Instant promised_ = kDawn;
+  Duration spread_{0};
+  Duration boost_{0};
+  Instant boosted_at_ = kDawn;
+  double shrunk_ = 1;
+  Instant shrunk_at_ = kDawn;
+};
+
+}  // namespace weir::governor

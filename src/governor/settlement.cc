@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// How granted calls end: settled, refused by the provider, cancelled, or lost.
+#include <algorithm>
+
+#include "governor/impl.h"
+
+namespace weir::governor {
+namespace {
+
+constexpr Duration kUnsentLease = std::chrono::seconds(30);
+constexpr std::size_t kTombstones = 1024;
+constexpr Duration kMaxHint = std::chrono::hours(24);
+constexpr std::int64_t kWokenAtOnce = 16;
+
+bool unit_of(Limiter limiter, Unit& unit, bool& any_tokens) {
+  any_tokens = false;
+  switch (limiter) {
+    case Limiter::rpm:
+    case Limiter::rps:
+    case Limiter::rpd: unit = Unit::requests; return true;
+    case Limiter::input_tpm: unit = Unit::input_tokens; return true;
+    case Limiter::output_tpm: unit = Unit::output_tokens; return true;
+    case Limiter::total_tpm:
+    case Limiter::tps:
+    case Limiter::tpd:
+      unit = Unit::total_tokens;
+      any_tokens = true;
+      return true;
+    case Limiter::concurrency: unit = Unit::concurrency; return true;
+    case Limiter::burst:
+    case Limiter::budget:
+    case Limiter::images:
+    case Limiter::audio_seconds:
+    case Limiter::tasks:
+    case Limiter::stream_seconds:
+    case Limiter::unknown: return false;
+  }
+  return false;
+}
+
+bool window_of(Limiter limiter, Duration window) {
+  const auto up_to = [&](Duration most) { return window <= most; };
+  switch (limiter) {
+    case Limiter::rps:
+    case Limiter::tps: return up_to(std::chrono::seconds(10));
+    case Limiter::rpd:
+    case Limiter::tpd: return window > std::chrono::hours(1);
+    case Limiter::rpm:
+    case Limiter::input_tpm:
+    case Limiter::output_tpm:
+    case Limiter::total_tpm:
+      return window > std::chrono::seconds(1) && up_to(std::chrono::hours(1));
+    case Limiter::concurrency: return true;
+    case Limiter::burst:
+    case Limiter::budget:
+    case Limiter::images:
+    case Limiter::audio_seconds:
+    case Limiter::tasks:
+    case Limiter::stream_seconds:
+    case Limiter::unknown: return false;
+  }
+  return false;
+}
+
+// Visits the rules that an error's limiter means; false if the limiter means none of them.
+template <class Visit>
+bool each_meant(const DeploymentTerms& deployment, Limiter limiter, Visit&& visit) {
+  Unit unit = Unit::requests;
+  bool any_tokens = false;
+  if (!unit_of(limiter, unit, any_tokens)) return false;
+  const auto is_unit = [&](const MeterRef& ref) {
+    if (ref.claim.unit == unit) return true;
+    return any_tokens && ref.claim.unit != Unit::requests && ref.claim.unit != Unit::concurrency;
+  };
+  for (const bool exact : {true, false}) {
+    bool any = false;
+    for (const MeterRef& ref : deployment.rules) {
+      if (!is_unit(ref) || (exact && !window_of(limiter, ref.limit.window))) continue;
+      visit(ref);
+      any = true;
+    }
+    if (any) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Governor::Impl::lease_push(std::uint32_t slot) {
+  Record& record = calls_[slot];
+  DeploymentState& state = *record.terms->deployments[record.deployment].state;
+  const std::size_t list = record.progressed.sent ? 1 : 0;
+  record.prev = state.lease_tail[list];
+  record.next = kNoIndex;
+  (record.prev == kNoIndex ? state.lease_head[list] : calls_[record.prev].next) = slot;
+  state.lease_tail[list] = slot;
+}
+
+void Governor::Impl::lease_remove(std::uint32_t slot) {
+  Record& record = calls_[slot];
+  DeploymentState& state = *record.terms->deployments[record.deployment].state;
+  const std::size_t list = record.progressed.sent ? 1 : 0;
+  (record.prev == kNoIndex ? state.lease_head[list] : calls_[record.prev].next) = record.next;
+  (record.next == kNoIndex ? state.lease_tail[list] : calls_[record.next].prev) = record.prev;
+  record.prev = record.next = kNoIndex;
+}
+
+Instant Governor::Impl::next_lease() const {
+  Instant soonest = kNever;
+  for (const auto& state : states_) {
+    for (const std::size_t list : {0U, 1U}) {
+      if (state->lease_head[list] == kNoIndex) continue;
+      const Duration lease = list == 0 ? kUnsentLease : state->lease;
+      soonest =
+          std::min(soonest, saturating_add(calls_[state->lease_head[list]].renewed_at, lease));
+    }
+  }
+  return soonest;
+}
+
+void Governor::Impl::expire_leases(Instant now) {
+  for (const auto& state : states_) {
+    for (const std::size_t list : {0U, 1U}) {
+      const Duration lease = list == 0 ? kUnsentLease : state->lease;
+      while (state->lease_head[list] != kNoIndex) {
+        const std::uint32_t slot = state->lease_head[list];
+        Record& record = calls_[slot];
+        if (saturating_add(record.renewed_at, lease) > now) break;
+        Settlement lost;
+        lost.ending = record.progressed.sent ? Ending::truncated : Ending::never_sent;
+        lost.output_events = record.events;
+        const Actual actual = actual_of(record, lost);
+        Tombstone stone{id_of(slot),       record.terms, record.call,
+                        record.deployment, record.cost,  actual};
+        if (!record.progressed.sent) stone.booked = Actual{0, 0, false, false};
+        if (tombstones_.size() < kTombstones) {
+          tombstones_.push_back(std::move(stone));
+        } else {
+          tombstones_[next_tombstone_] = std::move(stone);
+          next_tombstone_ = (next_tombstone_ + 1) % kTombstones;
+        }
+        finish(slot, actual, now);
+      }
+    }
+  }
+}
+
+Actual Governor::Impl::actual_of(const Record& record, const Settlement& settlement) const {
+  const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
+  const DeploymentPolicy& policy = record.terms->policy->deployments[record.deployment];
+  Actual actual;
+  if (settlement.ending == Ending::never_sent) return Actual{0, 0, false, false};
+  if (settlement.reported) {
+    const Usage& usage = *settlement.reported;
+    actual.input = std::clamp<std::int64_t>(usage.input_tokens, 0, kMaxTokens);
+    actual.output = std::clamp<std::int64_t>(usage.output_tokens, 0, kMaxTokens);
+    if (!policy.cached_input_counted && usage.cached_input_tokens) {
+      const std::int64_t cached =
+          std::clamp<std::int64_t>(*usage.cached_input_tokens, 0, actual.input);
+      actual.input -= cached;
+    }
+    return actual;
+  }
+  if (settlement.ending == Ending::failed) {
+    actual.tokens_charged = false;
+    return actual;
+  }
+  const std::int64_t events = std::max(record.events, settlement.output_events);
+  const std::int64_t seen = deployment.state->estimator.output_of(events);
+  actual.input = record.cost.input;
+  actual.output = std::max(seen, record.cost.output);
+  if (events > 0) actual.output = std::max<std::int64_t>(1, actual.output);
+  return actual;
+}
+
+void Governor::Impl::release_own(Record& record, const Actual& actual, Instant now) {
+  each_own(*record.terms, record.call, [&](const MeterRef& ref) {
+    if (!record.cost.concerns(ref.claim.unit)) return true;
+    ref.meter().finish(ref.claim, record.cost, record.progressed, actual, now);
+    if (ref.shared->waiters.head != kNoIndex) wake_waiters(*ref.shared, kWokenAtOnce);
+    return true;
+  });
+}
+
+void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant now) {
+  Record& record = calls_[slot];
+  lease_remove(slot);
+  DeploymentTerms& deployment = record.terms->deployments[record.deployment];
+  Progressed progressed = record.progressed;
+  for (const MeterRef& ref : deployment.rules) {
+    if (!record.cost.concerns(ref.claim.unit)) continue;
+    ref.meter().finish(ref.claim, record.cost, progressed, actual, now);
+  }
+  release_own(record, actual, now);
+  DeploymentState& state = *deployment.state;
+  --state.inflight;
+  --inflight_;
+  if (progressed.sent) {
+    const double held = to_seconds(saturating_sub(now, record.granted_at));
+    state.mean_seconds += (held - state.mean_seconds) * 0.05;
+  }
+  const bool requests_freed = !progressed.sent || !actual.request_counted;
+  wake_groups(*record.terms, record.deployment, requests_freed);
+  release_slot(slot);
+}
+
+Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant now) {
+  now = tick(now);
+  Record* record = find(id);
+  if (record == nullptr) return settle_late(id, settlement, now);
+  if (record->state != State::granted) return Settled::already_settled;
+  if (settlement.ending == Ending::never_sent && record->progressed.sent) {
+    // It was stamped after all: whatever the provider got of it, no whole request was among it.
+    const Actual none{0, 0, false, false};
+    finish(id.slot, none, now);
+    return Settled::settled;
+  }
+  if (settlement.ending != Ending::never_sent && !record->progressed.sent) sent(id, now);
+  const Actual actual = actual_of(*record, settlement);
+  DeploymentState& state = *record->terms->deployments[record->deployment].state;
+  if (settlement.reported && settlement.ending == Ending::completed) {
+    state.failures_in_row = 0;
+    state.estimator.learn(record->call.demand, record->cost, *settlement.reported,
+                          std::max(record->events, settlement.output_events));
+  }
+  finish(id.slot, actual, now);
+  return Settled::settled;
+}
+
+Settled Governor::Impl::settle_late(CallId id, const Settlement& settlement, Instant now) {
+  const auto found = std::find_if(tombstones_.begin(), tombstones_.end(),
+                                  [&](const Tombstone& stone) { return stone.id == id; });
+  if (found == tombstones_.end() || !id.valid()) return Settled::already_settled;
+  Record record;
+  record.call = found->call;
+  record.terms = found->terms;
+  record.deployment = found->deployment;
+  record.cost = found->cost;
+  const Actual actual = actual_of(record, settlement);
+  const auto book = [&](const MeterRef& ref) {
+    const Unit unit = ref.claim.unit;
+    if (!record.cost.concerns(unit)) return true;
+    ref.meter().book_late(ref.claim, actual.of(unit) - found->booked.of(unit), now);
+    return true;
+  };
+  each_own(*record.terms, record.call, book);
+  for (const MeterRef& ref : record.terms->deployments[record.deployment].rules) book(ref);
+  // Keeps the ring in order: the place stays, the stone is blank.
+  found->id = CallId{};
+  found->terms.reset();
+  return Settled::booked_late;
+}
+
+void Governor::Impl::cancel(CallId id, Instant now) {
+  now = tick(now);
+  Record* record = find(id);
+  if (record == nullptr) return;
+  if (record->state == State::queued) {
+    dequeue(id.slot);
+    release_slot(id.slot);
+    clean_heaps();
+    return;
+  }
+  Settlement settlement;
+  settlement.ending = record->progressed.sent ? Ending::client_gone : Ending::never_sent;
+  settlement.output_events = record->events;
+  settle(id, settlement, now);
+}
+
+bool Governor::Impl::hold_for(DeploymentTerms& deployment, const Signal& signal, Instant until,
+                              Instant now) {
+  const bool named = each_meant(deployment, signal.limiter,
+                                [&](const MeterRef& ref) { ref.meter().hold(until, now); });
+  if (named) return true;
+  deployment.state->hold_until = std::max(deployment.state->hold_until, until);
+  for (const MeterRef& ref : deployment.rules) ref.meter().hold(until, now);
+  return false;
+}
+
+void Governor::Impl::decrease(DeploymentTerms& deployment, const Signal& signal,
+                              const Record& record, Instant now) {
+  DeploymentState& state = *deployment.state;
+  if (record.progressed.sent_at < state.decreased_at) return;
+  state.decreased_at = now;
+  const bool named = each_meant(deployment, signal.limiter,
+                                [&](const MeterRef& ref) { ref.meter().unexplained(now); });
+  if (named) return;
+  for (const MeterRef& ref : deployment.rules) ref.meter().unexplained(now);
+  if (signal.retry_after) return;
+  // No rule was told that could explain it: the deployment as a whole slows down.
+  state.failures_in_row = std::min(state.failures_in_row + 1, 10);
+  const Duration pause =
+      std::min<Duration>(std::chrono::milliseconds(50) * (std::int64_t{1} << state.failures_in_row),
+                         std::chrono::seconds(10));
+  state.hold_until = std::max(state.hold_until, saturating_add(now, pause));
+}
+
+Refusal Governor::Impl::give_up(const Record& record, const Signal& signal, Instant now) const {
+  Refusal refusal;
+  refusal.decision = Decision::admitted_then_provider_rejected;
+  refusal.limit.deployment = DeploymentId(record.deployment);
+  const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
+  bool first = true;
+  each_meant(deployment, signal.limiter, [&](const MeterRef& ref) {
+    if (first) refusal.limit = ref.limit;
+    first = false;
+  });
+  refusal.queued = record.grant.queued;
+  refusal.estimate = {record.cost.input, record.cost.output};
+  refusal.attempts = record.attempt;
+  if (signal.retry_after) refusal.retry_after = std::min(*signal.retry_after, kMaxHint);
+  (void)now;
+  return refusal;
+}
+
+Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayable, Instant now) {
+  now = tick(now);
+  Record* found = find(id);
+  if (found == nullptr || found->state != State::granted) {
+    Refusal refusal;
+    refusal.decision = Decision::admitted_then_provider_rejected;
+    return GaveUp{refusal};
+  }
+  if (!found->progressed.sent) sent(id, now);
+  Record& record = *found;
+  const std::shared_ptr<Terms> terms = record.terms;
+  DeploymentTerms& deployment = terms->deployments[record.deployment];
+  const DeploymentPolicy& policy = terms->policy->deployments[record.deployment];
+  DeploymentState& state = *deployment.state;
+  const bool throttled = signal.kind == SignalClass::rate_limited;
+  const bool busy = throttled || signal.kind == SignalClass::overloaded;
+  if (throttled) ++state.rejections;
+
+  const Refusal refusal = give_up(record, signal, now);
+  if (throttled) decrease(deployment, signal, record, now);
+  if (busy && signal.retry_after) {
+    const Duration wait = std::clamp(*signal.retry_after, Duration{0}, kMaxHint);
+    hold_for(deployment, signal, saturating_add(now, wait), now);
+  }
+  Actual actual{0, 0, policy.rejected_counted, false};
+  const bool may_retry = busy && replayable && !signal.oversize && terms == terms_ &&
+                         policy.strategy != Strategy::passthrough &&
+                         record.attempt < policy.retry.attempts;
+  if (!may_retry) {
+    finish(id.slot, actual, now);
+    return GaveUp{refusal};
+  }
+  Instant not_before = now;
+  if (!signal.retry_after) {
+    const std::int32_t doublings = std::min(record.attempt - 1, 30);
+    const Duration base = std::min(
+        policy.retry.cap,
+        Duration(saturating_multiply(policy.retry.base.count(), std::int64_t{1} << doublings)));
+    // Between half of the step and all of it: spread, and still growing from step to step.
+    not_before = saturating_add(now, from_seconds(to_seconds(base) * (0.5 + rng_.uniform() / 2)));
+  }
+  const Start start = earliest(record.call, now);
+  if (std::max(not_before, start.optimistic) > record.wait_until) {
+    finish(id.slot, actual, now);
+    Refusal late = refusal;
+    if (!late.retry_after) late.retry_after = saturating_sub(not_before, now);
+    return GaveUp{late};
+  }
+  // The attempt ends, the call goes on: what it held is released and taken anew when it goes.
+  lease_remove(id.slot);
+  for (const MeterRef& ref : deployment.rules) {
+    if (!record.cost.concerns(ref.claim.unit)) continue;
+    ref.meter().finish(ref.claim, record.cost, record.progressed, actual, now);
+  }
+  const Actual nothing{0, 0, false, false};
+  release_own(record, nothing, now);
+  --state.inflight;
+  --inflight_;
+  record.not_before = not_before;
+  record.terms.reset();
+  enqueue(id.slot, true);
+  wake_groups(*terms_, record.deployment, true);
+  return Requeued{saturating_sub(std::max(not_before, start.realistic), now)};
+}
+
+void Governor::Impl::signal(DeploymentId id, const Signal& signal, Instant now) {
+  now = tick(now);
+  if (id.value() >= terms_->deployments.size()) return;
+  DeploymentTerms& deployment = terms_->deployments[id.value()];
+  if (signal.round_trip) {
+    deployment.state->jitter.sample(*signal.round_trip, now);
+    const Duration spread = deployment.state->jitter.spread();
+    for (const MeterRef& ref : deployment.rules) ref.meter().set_spread(spread);
+  }
+  // A dimension that the provider says is used up although our mirror has room: somebody else uses
+  // the account. `reset` is for many providers the time until all of it is back, so it only bounds
+  // the pause; the next answer corrects again.
+  const auto exhausted = [&](const LimitReading& reading, Unit unit) {
+    if (!reading.remaining || *reading.remaining != 0 || !reading.reset) return;
+    if (*reading.reset <= Duration{0} || *reading.reset > kMaxHint) return;
+    for (const MeterRef& ref : deployment.rules) {
+      if (ref.claim.unit != unit) continue;
+      RuleMeter& meter = ref.meter();
+      const std::int64_t taken = saturating_add(meter.used(now), meter.open());
+      if (taken >= meter.rule().amount - meter.rule().amount / 10) continue;
+      meter.hold(saturating_add(now, std::min(*reading.reset, ref.limit.window / 20)), now);
+    }
+  };
+  exhausted(signal.requests, Unit::requests);
+  exhausted(signal.tokens, Unit::total_tokens);
+  exhausted(signal.input_tokens, Unit::input_tokens);
+  exhausted(signal.output_tokens, Unit::output_tokens);
+}
+
+}  // namespace weir::governor

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "governor/terms.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir::governor {
+namespace {
+
+constexpr Duration kJitterSpan = std::chrono::minutes(1);
+
+// A deployment's rule of the same unit whose longer window takes more than this one's.
+std::int64_t largest_of_longer(const DeploymentPolicy& policy, const Rule& rule) {
+  std::int64_t most = 0;
+  for (const Rule& other : policy.rules) {
+    if (other.unit == rule.unit && other.window > rule.window) most = std::max(most, other.amount);
+  }
+  return most;
+}
+
+MeterSettings provider_settings(const DeploymentPolicy& policy, const Rule& rule) {
+  MeterSettings settings;
+  settings.rule = rule;
+  settings.side = Side::provider;
+  settings.pace = policy.strategy == Strategy::shaping && rule.unit != Unit::concurrency;
+  settings.force_bucket = policy.strategy == Strategy::rate && rule.unit == Unit::requests;
+  settings.alone_max = largest_of_longer(policy, rule);
+  settings.goes_alone = settings.alone_max > rule.amount;
+  settings.start_level = policy.start_level;
+  settings.warmup = policy.warmup;
+  settings.burst_percent = policy.burst_percent;
+  settings.margin = policy.margin;
+  settings.guard = policy.guard;
+  return settings;
+}
+
+MeterSettings own_settings(const Rule& rule) {
+  MeterSettings settings;
+  settings.rule = rule;
+  settings.side = Side::own;
+  return settings;
+}
+
+std::string node_owner(const NodePolicy& node) {
+  return "node|" + std::string(name(node.kind)) + "|" + node.name;
+}
+
+}  // namespace
+
+bool strategy_gates(Strategy strategy, Unit unit) {
+  switch (strategy) {
+    case Strategy::passthrough: return false;
+    case Strategy::retry: return false;
+    case Strategy::rate: return unit == Unit::requests || unit == Unit::concurrency;
+    case Strategy::shaping: return true;
+  }
+  return true;
+}
+
+void Jitter::sample(Duration round_trip, Instant now) {
+  if (round_trip < Duration{0}) return;
+  if (turned_ == kDawn || saturating_sub(now, turned_) > kJitterSpan) {
+    previous_ = present_;
+    present_ = Range{};
+    turned_ = now;
+  }
+  present_.least = std::min(present_.least, round_trip);
+  present_.most = std::max(present_.most, round_trip);
+}
+
+Duration Jitter::spread() const {
+  const Duration least = std::min(present_.least, previous_.least);
+  const Duration most = std::max(present_.most, previous_.most);
+  return most > least ? most - least : Duration{0};
+}
+
+MeterRef Registry::bind(const std::string& owner, const MeterSettings& settings, Instant now,
+                        std::map<std::string, int>& taken) {
+  std::string key = owner;
+  key += '|';
+  key += name(settings.rule.unit);
+  key += '|';
+  key += std::to_string(settings.rule.window.count());
+  // Two rules of one owner may differ in their amounts only: the second has a meter of its own.
+  const int copy = taken[key]++;
+  if (copy > 0) key += '#' + std::to_string(copy);
+
+  MeterRef ref;
+  auto& slot = meters_[key];
+  ref.shared = slot.lock();
+  if (ref.shared) {
+    ref.shared->meter.configure(settings, now);
+    ref.shared->waiters = Waiters{};
+  } else {
+    ref.shared = std::make_shared<Metered>(settings, now);
+    slot = ref.shared;
+  }
+  ref.claim = Claim{settings.rule.unit, settings.rule.count, settings.side};
+  ref.limit.unit = settings.rule.unit;
+  ref.limit.window = settings.rule.window;
+  return ref;
+}
+
+void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now) {
+  for (std::size_t i = 0; i < policy.deployments.size(); ++i) {
+    const DeploymentPolicy& from = policy.deployments[i];
+    DeploymentTerms deployment;
+    auto& slot = states_[from.name];
+    deployment.state = slot.lock();
+    if (!deployment.state) {
+      deployment.state = std::make_shared<DeploymentState>(from);
+      slot = deployment.state;
+    }
+    deployment.state->lease = from.lease;
+    deployment.observe = from.mode == Mode::observe;
+    deployment.class_finish.assign(policy.classes.size(), 0.0);
+    std::map<std::string, int> taken;
+    for (const Rule& rule : from.rules) {
+      MeterRef ref = bind("deployment|" + from.name, provider_settings(from, rule), now, taken);
+      ref.gates = !deployment.observe && strategy_gates(from.strategy, rule.unit);
+      ref.watched = deployment.observe && strategy_gates(from.strategy, rule.unit);
+      ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(i));
+      ref.meter().set_spread(deployment.state->jitter.spread());
+      deployment.rules.push_back(std::move(ref));
+    }
+    terms.deployments.push_back(std::move(deployment));
+  }
+}
+
+std::shared_ptr<Terms> Registry::build(std::shared_ptr<const Policy> policy, Instant now) {
+  auto terms = std::make_shared<Terms>();
+  for (std::size_t i = 0; i < policy->nodes.size(); ++i) {
+    const NodePolicy& from = policy->nodes[i];
+    NodeTerms node;
+    // Parents stand before children, so a walk to the root always ends.
+    if (from.parent.valid() && from.parent.value() < i) node.parent = from.parent.value();
+    std::map<std::string, int> taken;
+    for (const Rule& rule : from.limits) {
+      MeterRef ref = bind(node_owner(from), own_settings(rule), now, taken);
+      ref.gates = from.mode == Mode::enforce;
+      ref.watched = !ref.gates;
+      ref.limit.node = NodeId(static_cast<std::uint32_t>(i));
+      node.rules.push_back(std::move(ref));
+    }
+    terms->nodes.push_back(std::move(node));
+  }
+  for (std::size_t i = 0; i < policy->classes.size(); ++i) {
+    NodeTerms traffic_class;
+    std::map<std::string, int> taken;
+    for (const Rule& rule : policy->classes[i].limits) {
+      MeterRef ref = bind("class|" + policy->classes[i].name, own_settings(rule), now, taken);
+      ref.limit.traffic_class = ClassId(static_cast<std::uint32_t>(i));
+      traffic_class.rules.push_back(std::move(ref));
+    }
+    terms->classes.push_back(std::move(traffic_class));
+  }
+  bind_deployments(*policy, *terms, now);
+  for (std::size_t i = 0; i < policy->profiles.size(); ++i) {
+    const ProfilePolicy& from = policy->profiles[i];
+    ProfileTerms profile;
+    if (from.node.valid() && from.node.value() < terms->nodes.size()) {
+      profile.node = from.node.value();
+    }
+    profile.output = from.output;
+    profile.observe = true;
+    for (const Candidate& candidate : from.candidates) {
+      const std::uint32_t at = candidate.deployment.value();
+      if (at >= terms->deployments.size() || profile.candidates.size() >= 8) continue;
+      profile.candidates.push_back({at, candidate.priority, std::max(1, candidate.weight), 0});
+      profile.observe = profile.observe && terms->deployments[at].observe;
+      terms->deployments[at].profiles.push_back(static_cast<std::uint32_t>(i));
+    }
+    std::stable_sort(
+        profile.candidates.begin(), profile.candidates.end(),
+        [](const auto& left, const auto& right) { return left.priority < right.priority; });
+    terms->profiles.push_back(std::move(profile));
+  }
+  terms->policy = std::move(policy);
+  prune();
+  return terms;
+}
+
+void Registry::prune() {
+  std::erase_if(meters_, [](const auto& entry) { return entry.second.expired(); });
+  std::erase_if(states_, [](const auto& entry) { return entry.second.expired(); });
+}
+
+}  // namespace weir::governor

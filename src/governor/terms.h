@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "governor/estimator.h"
+#include "governor/rule_meter.h"
+#include "weir/decision.h"
+#include "weir/policy.h"
+
+namespace weir::governor {
+
+inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
+
+/// A list of lanes that wait for one meter, oldest head first; the lanes hold the links.
+struct Waiters {
+  std::uint32_t head = kNoIndex;
+  std::uint32_t tail = kNoIndex;
+};
+
+/// A meter with what belongs to it but not to its arithmetic.
+struct Metered {
+  Metered(const MeterSettings& settings, Instant now) : meter(settings, now) {}
+  RuleMeter meter;
+  Waiters waiters;
+};
+
+/// One rule under the terms of one policy. The meter may be shared with other policies' terms.
+struct MeterRef {
+  std::shared_ptr<Metered> shared;
+  Claim claim;
+  bool gates = true;     ///< false: it only accounts
+  bool watched = false;  ///< observe mode: it would gate
+  LimitRef limit;        ///< how this limit is named to a caller
+  [[nodiscard]] RuleMeter& meter() const { return shared->meter; }
+};
+
+/// The spread of the network delay: the range of round trips over the last one to two minutes.
+class Jitter {
+ public:
+  void sample(Duration round_trip, Instant now);
+  [[nodiscard]] Duration spread() const;
+
+ private:
+  struct Range {
+    Duration least = Duration::max();
+    Duration most = Duration::min();
+  };
+  Range present_, previous_;
+  Instant turned_ = kDawn;
+};
+
+/// What is learned about a deployment and outlives a policy.
+struct DeploymentState {
+  explicit DeploymentState(const DeploymentPolicy& policy)
+      : estimator(policy.bytes_per_token, policy.mean_output_tokens) {}
+  Estimator estimator;
+  Jitter jitter;
+  Instant hold_until = kDawn;    ///< the provider asked everybody to wait
+  Instant decreased_at = kDawn;  ///< one decrease per epoch: older failures do not count again
+  std::int32_t failures_in_row = 0;
+  std::int64_t inflight = 0;
+  std::int64_t attempts = 0;
+  std::int64_t rejections = 0;
+  double mean_seconds = 1;  ///< how long a call holds its slot
+  Duration lease{0};
+  // Calls by their last sign of life, oldest first: never sent, and sent.
+  std::array<std::uint32_t, 2> lease_head{kNoIndex, kNoIndex};
+  std::array<std::uint32_t, 2> lease_tail{kNoIndex, kNoIndex};
+};
+
+struct NodeTerms {
+  std::uint32_t parent = kNoIndex;
+  std::vector<MeterRef> rules;
+};
+
+struct DeploymentTerms {
+  std::shared_ptr<DeploymentState> state;
+  std::vector<MeterRef> rules;
+  bool observe = false;
+  std::vector<std::uint32_t> profiles;  ///< those that may use it
+  // Dispatch state of this policy.
+  std::int64_t contending = 0;  ///< calls queued that could use it
+  CallId pinned;                ///< a head that waited long: nobody takes what it needs
+  Instant pinned_start = kDawn;
+  double virtual_time = 0;  ///< of the classes that share it
+  std::vector<double> class_finish;
+};
+
+struct CandidateTerms {
+  std::uint32_t deployment = 0;
+  std::int32_t priority = 0;
+  std::int32_t weight = 1;
+  std::int64_t current = 0;  ///< smooth weighted round robin
+};
+
+struct ProfileTerms {
+  std::uint32_t node = kNoIndex;
+  std::vector<CandidateTerms> candidates;  ///< by priority
+  OutputEstimate output = OutputEstimate::mean;
+  bool observe = false;  ///< every deployment of it only observes
+};
+
+/// A policy made ready for deciding, with the meters that carry its counts. Calls in flight keep
+/// the terms they were granted under alive.
+struct Terms {
+  std::shared_ptr<const Policy> policy;
+  std::vector<NodeTerms> nodes;
+  std::vector<NodeTerms> classes;
+  std::vector<DeploymentTerms> deployments;
+  std::vector<ProfileTerms> profiles;
+};
+
+/// Keeps meters and learned state by name across policies, as long as anything uses them.
+class Registry {
+ public:
+  std::shared_ptr<Terms> build(std::shared_ptr<const Policy> policy, Instant now);
+
+ private:
+  MeterRef bind(const std::string& owner, const MeterSettings& settings, Instant now,
+                std::map<std::string, int>& taken);
+  void bind_deployments(const Policy& policy, Terms& terms, Instant now);
+  void prune();
+
+  std::map<std::string, std::weak_ptr<Metered>> meters_;
+  std::map<std::string, std::weak_ptr<DeploymentState>> states_;
+};
+
+/// Whether a rule of a deployment with this strategy delays calls, or only accounts.
+bool strategy_gates(Strategy strategy, Unit unit);
+
+}  // namespace weir::governor

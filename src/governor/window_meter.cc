@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "governor/window_meter.h"
+
+#include <algorithm>
+
+#include "weir/units.h"
+
+namespace weir::governor {
+
+WindowMeter::WindowMeter(Duration window, std::int64_t cells)
+    : window_(window), cell_(window / std::max<std::int64_t>(cells, 1)) {}
+
+void WindowMeter::expire(Instant now, Duration guard) {
+  while (count_ > 0) {
+    const Entry& oldest = at(0);
+    if (saturating_add(saturating_add(oldest.last, window_), guard) > now) break;
+    sum_ -= oldest.amount;
+    head_ = (head_ + 1) & (ring_.size() - 1);
+    --count_;
+  }
+}
+
+void WindowMeter::add(Instant at_time, std::int64_t amount) {
+  if (amount <= 0) return;
+  if (count_ > 0) {
+    Entry& newest = at(count_ - 1);
+    if (at_time < newest.last) at_time = newest.last;
+    if (saturating_sub(at_time, newest.first) <= cell_) {
+      newest.last = at_time;
+      newest.amount += amount;
+      sum_ += amount;
+      return;
+    }
+  }
+  if (count_ == ring_.size()) grow();
+  ++count_;
+  at(count_ - 1) = Entry{at_time, at_time, amount};
+  sum_ += amount;
+}
+
+std::int64_t WindowMeter::credit(Instant stamp, std::int64_t amount) {
+  if (amount <= 0) return 0;
+  std::size_t low = 0;
+  std::size_t high = count_;
+  while (low < high) {
+    const std::size_t middle = (low + high) / 2;
+    if (at(middle).last < stamp) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  // Entries never overlap, so the first that ends at or after the stamp is the one that holds it,
+  // unless the stamp's own entry has left already.
+  if (low == count_ || at(low).first > stamp) return 0;
+  Entry& entry = at(low);
+  const std::int64_t taken = std::min(amount, entry.amount);
+  entry.amount -= taken;
+  sum_ -= taken;
+  return taken;
+}
+
+Instant WindowMeter::frees(std::int64_t amount, Duration guard) const {
+  std::int64_t left = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    left += at(i).amount;
+    if (left >= amount) return saturating_add(saturating_add(at(i).last, window_), guard);
+  }
+  return kNever;
+}
+
+Instant WindowMeter::empties(Duration guard) const {
+  if (count_ == 0) return kDawn;
+  return saturating_add(saturating_add(at(count_ - 1).last, window_), guard);
+}
+
+void WindowMeter::grow() {
+  std::vector<Entry> larger(std::max<std::size_t>(ring_.size() * 2, 16));
+  for (std::size_t i = 0; i < count_; ++i) larger[i] = at(i);
+  ring_ = std::move(larger);
+  head_ = 0;
+}
+
+}  // namespace weir::governor
