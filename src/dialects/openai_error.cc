@@ -251,10 +251,13 @@ Limiter named_limiter(const ProviderError& error) {
 
 /// The number after `label` in "limit 30000, used 1, requested 34307".
 std::optional<std::int64_t> number_after(std::string_view text, std::string_view label) {
-  const std::size_t found = text.find(label);
-  if (found == std::string_view::npos) return std::nullopt;
-  const std::string_view rest = text.substr(found + label.size());
-  return parse_count(rest.substr(0, std::min(rest.find_first_not_of("0123456789"), rest.size())));
+  for (std::size_t found = text.find(label); found != std::string_view::npos;
+       found = text.find(label, found + 1)) {
+    const std::string_view rest = text.substr(found + label.size());
+    const std::size_t length = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    if (length > 0) return parse_count(rest.substr(0, length));
+  }
+  return std::nullopt;
 }
 
 bool is_oversize(const ProviderError& error) {

@@ -197,10 +197,14 @@ std::optional<Usage> JsonMeter::usage() const {
 void StreamMeter::feed(std::string_view bytes, std::vector<std::string_view>& relay) {
   hold_.begin();
   carry_.clear();
-  if (drop_lf_ && !bytes.empty()) {
-    drop_lf_ = false;
+  if (!in_unit_ && splitter_.after_cr() && !bytes.empty()) {
+    // The LF of a CR LF that was cut shares the fate of the unit it ends.
     splitter_.forget_cr();
-    if (bytes.front() == '\n') bytes.remove_prefix(1);
+    if (bytes.front() == '\n') {
+      if (!drop_lf_) emit(bytes.substr(0, 1), relay);
+      bytes.remove_prefix(1);
+    }
+    drop_lf_ = false;
   }
   splitter_.begin(bytes);
   std::size_t at = 0;
@@ -209,6 +213,7 @@ void StreamMeter::feed(std::string_view bytes, std::vector<std::string_view>& re
     const std::size_t end = splitter_.next(at);
     if (end == std::string_view::npos) break;
     const std::string_view unit = bytes.substr(at, end - at);
+    drop_lf_ = false;
     if (in_unit_) {
       end_partial(unit, relay);
       in_unit_ = false;
@@ -314,8 +319,7 @@ void StreamMeter::emit(std::string_view piece, std::vector<std::string_view>& re
 void StreamMeter::emit_cut(std::string_view unit, Fate fate, std::vector<std::string_view>& relay) {
   emit(unit.substr(0, fate.cut_from), relay);
   emit(unit.substr(fate.cut_to), relay);
-  const bool all = fate.cut_to == unit.size() && !fate.whole();
-  if (all && unit.ends_with('\r')) drop_lf_ = true;
+  drop_lf_ = !fate.whole() && fate.cut_to == unit.size();
 }
 
 StreamMeter::Fate StreamMeter::read_unit(std::string_view unit) {
