@@ -15,6 +15,8 @@ namespace {
 constexpr double kPaceFactor = 1.05;
 constexpr double kPaceFactorBusy = 1.03;
 constexpr double kBurst = 0.10;
+// A short window that is known is kept by its mirror; its pacer only evens out lumps.
+constexpr double kBurstShortKnown = 0.20;
 constexpr double kBurstBusyRequests = 0.02;
 constexpr double kBurstBusyTokens = 0.04;
 constexpr double kMarginTokens = 0.01;
@@ -24,13 +26,17 @@ constexpr Duration kHour = std::chrono::hours(1);
 constexpr Duration kGuardFloor = std::chrono::milliseconds(20);
 constexpr Duration kBoostHalf = std::chrono::minutes(10);
 constexpr Duration kShrinkRecovery = std::chrono::minutes(5);
-constexpr std::int64_t kProviderCells = 2048;
+constexpr std::int64_t kProviderCells = 8192;
 constexpr std::int64_t kOwnCells = 128;
 
 // What a start that assumes a full window releases of it: the busy pacer bounds what its
 // predecessor can have sent in any part of the last window, so this never releases more than left.
 constexpr double kReleaseSlope = kPaceFactorBusy;
 constexpr double kReleaseOffset = kPaceFactorBusy - 1 + kBurstBusyRequests;
+
+// Calls that were in flight when a predecessor died are cut, and a provider that counts at the end
+// counts what they had used at once, on top of a full window. In a short window that is much of it.
+constexpr Duration kCutCalls = std::chrono::seconds(5);
 
 double nanoseconds(Duration duration) { return static_cast<double>(duration.count()); }
 
@@ -47,7 +53,7 @@ RuleMeter::RuleMeter(const MeterSettings& settings, Instant now)
       start_(now),
       log_(settings.rule.window, settings.side == Side::own ? kOwnCells : kProviderCells) {
   if (bucket() && !level()) {
-    const double taken = depth(now) * (1 - std::clamp(settings.start_level, 0.0, 1.0));
+    const double taken = assumed_full() * (1 + cut_share());
     bucket_.charge(taken, mirror_slope(), now);
   }
 }
@@ -89,7 +95,11 @@ Duration RuleMeter::guard(Instant now) const {
   const Duration measured = settings_.guard ? Duration{0} : spread_;
   const Duration wanted =
       std::max(measured, Duration(static_cast<std::int64_t>(std::min(boost, 1e18))));
-  return std::max(floor, std::min(most, wanted));
+  const Duration whole = std::max(floor, std::min(most, wanted));
+  if (settings_.rule.enforce != Enforcement::fixed || bucket()) return whole;
+  // A fixed window overflows only if its edge also falls into the short gap between two arrivals
+  // that both met the extremes of the delay, so its guard can do with a little less.
+  return whole - whole / 20;
 }
 
 double RuleMeter::saturation(Instant now) const {
@@ -100,7 +110,8 @@ double RuleMeter::saturation(Instant now) const {
 
 double RuleMeter::burst(Instant now) const {
   const double amount = static_cast<double>(settings_.rule.amount);
-  double part = kBurst;
+  const bool known = settings_.rule.enforce != Enforcement::unknown;
+  double part = known && !tokens() && settings_.rule.window < kMinute ? kBurstShortKnown : kBurst;
   if (settings_.burst_percent) {
     part = std::clamp(static_cast<double>(*settings_.burst_percent) / 100, 0.0, 1.0);
   } else {
@@ -135,28 +146,38 @@ std::int64_t RuleMeter::limit(Instant now) const {
   return value >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(value);
 }
 
+double RuleMeter::assumed_full() const {
+  const double amount = static_cast<double>(
+      bucket() ? settings_.rule.burst.value_or(settings_.rule.amount) : settings_.rule.amount);
+  return amount * (1 - std::clamp(settings_.start_level, 0.0, 1.0));
+}
+
+double RuleMeter::cut_share() const {
+  const Duration window = settings_.rule.window;
+  if (!tokens() || settings_.rule.count != Counting::settle || window >= kMinute) return 0;
+  return std::min(1.0, nanoseconds(kCutCalls) / std::max(1.0, nanoseconds(window)));
+}
+
 std::int64_t RuleMeter::phantom(Instant now) const {
   const Duration window = settings_.rule.window;
   if (settings_.start_level >= 1 || bucket() || window <= Duration{0}) return 0;
   const double passed =
       nanoseconds(saturating_sub(now, saturating_add(start_, guard(now)))) / nanoseconds(window);
   if (passed >= 1) return 0;
-  const double full =
-      static_cast<double>(settings_.rule.amount) * (1 - std::max(0.0, settings_.start_level));
+  const double full = assumed_full();
   const double released = window > kHour ? std::max(0.0, passed)
                                          : std::max(0.0, kReleaseSlope * passed - kReleaseOffset);
-  const double left = std::ceil(full * (1 - std::min(1.0, released)) - kSlack);
+  const double left = std::ceil(full * (1 - std::min(1.0, released) + cut_share()) - kSlack);
   return left >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(left);
 }
 
 Instant RuleMeter::phantom_at_most(std::int64_t most, Instant now) const {
   const Duration window = settings_.rule.window;
-  const double full =
-      static_cast<double>(settings_.rule.amount) * (1 - std::max(0.0, settings_.start_level));
+  const double full = assumed_full();
   const Instant base = saturating_add(start_, guard(now));
   const Instant end = saturating_add(base, window);
   if (full <= 0 || most < 0) return end;
-  const double released = 1 - static_cast<double>(most) / full;
+  const double released = 1 + cut_share() - static_cast<double>(most) / full;
   const double passed = window > kHour ? released : (released + kReleaseOffset) / kReleaseSlope;
   if (passed >= 1) return end;
   const double wait = std::ceil(std::max(0.0, passed) * nanoseconds(window)) + 1;
@@ -299,23 +320,19 @@ void RuleMeter::grant(const Claim& claim, const Cost& cost, Instant now) {
 
 void RuleMeter::sent(const Claim& claim, const Cost& cost, Instant now) {
   if (claim.unit == Unit::concurrency) return;
-  const bool counted_at_end = claim.side == Side::provider && claim.unit != Unit::requests &&
-                              claim.count == Counting::settle;
-  if (counted_at_end) return;
   const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
   open_ -= amount;
-  mirror_add(amount, now);
+  // A rule that counts at the end sees nothing of a call in flight. Holding it here would strand
+  // quota in a window in which it will not fall; the pacer has been charged its mean.
+  const bool counted_at_end = claim.side == Side::provider && claim.unit != Unit::requests &&
+                              claim.count == Counting::settle;
+  if (!counted_at_end) mirror_add(amount, now);
 }
 
 void RuleMeter::progress(const Claim& claim, std::int64_t output, Instant now) {
   if (claim.side == Side::own) return;
   if (claim.unit != Unit::output_tokens && claim.unit != Unit::total_tokens) return;
-  if (claim.count == Counting::settle) {
-    open_ += output;
-    held_ += output;
-  } else if (claim.count == Counting::realtime) {
-    mirror_add(output, now);
-  }
+  if (claim.count == Counting::realtime) mirror_add(output, now);
 }
 
 void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& progressed,
@@ -362,11 +379,7 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
       }
       return;
     case Counting::reserve_refund: correct(real - amount); break;
-    case Counting::settle:
-      open_ -= amount + metered;
-      held_ -= metered;
-      mirror_add(real, now);
-      break;
+    case Counting::settle: mirror_add(real, now); break;
     case Counting::realtime: {
       correct(known_input - held_input);
       const std::int64_t late = real - known_input - metered;
@@ -441,9 +454,8 @@ Instant RuleMeter::empties(Instant now) {
 std::int64_t RuleMeter::returnable() const {
   if (level()) return held_;
   if (!tokens()) return 0;
-  const bool refunds = settings_.side == Side::own ||
-                       settings_.rule.count == Counting::reserve_refund ||
-                       settings_.rule.count == Counting::settle;
+  const bool refunds =
+      settings_.side == Side::own || settings_.rule.count == Counting::reserve_refund;
   return refunds ? held_ : 0;
 }
 

@@ -114,6 +114,8 @@ class RuleMeter {
   [[nodiscard]] Slope mirror_slope() const;
   [[nodiscard]] Slope pace_slope(Instant now) const;
   [[nodiscard]] double saturation(Instant now) const;
+  [[nodiscard]] double assumed_full() const;
+  [[nodiscard]] double cut_share() const;
   [[nodiscard]] std::int64_t phantom(Instant now) const;
   [[nodiscard]] Instant phantom_at_most(std::int64_t level, Instant now) const;
   [[nodiscard]] double margin() const;
