@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "sim/harness.h"
@@ -127,18 +128,17 @@ class Overtaking : public DirectPort {
   using DirectPort::DirectPort;
   bool advance(Instant now, std::vector<governor::Event>& events) override {
     const bool more = DirectPort::advance(now, events);
+    const auto first = std::find_if(events.begin(), events.end(), [](const governor::Event& event) {
+      return std::holds_alternative<Grant>(event.what);
+    });
+    if (first == events.end()) return more;
     if (held_) {
       events.push_back(*held_);
       held_.reset();
-    }
-    const auto is_grant = [](const governor::Event& event) {
-      return std::holds_alternative<Grant>(event.what);
-    };
-    const auto first = std::find_if(events.begin(), events.end(), is_grant);
-    if (events.size() == 1 && first != events.end() && !delayed_) {
+    } else if (!delayed_) {
       held_ = *first;
       delayed_ = true;
-      events.clear();
+      events.erase(first);
     }
     return more;
   }
