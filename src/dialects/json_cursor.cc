@@ -5,20 +5,8 @@
 #include <cmath>
 #include <cstring>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace weir::dialects {
 namespace {
-
-constexpr bool is_space(char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
-
-constexpr bool is_structural(char byte) {
-  return byte == '"' || byte == '{' || byte == '}' || byte == '[' || byte == ']';
-}
 
 /// The value of four hexadecimal digits, or -1.
 int hex4(const char* at, const char* end) {
@@ -80,118 +68,6 @@ Escape read_escape(const char* at, const char* end) {
 
 }  // namespace
 
-const char* find_string_stop(const char* at, const char* end) {
-#if defined(__SSE2__)
-  const __m128i quote = _mm_set1_epi8('"');
-  const __m128i slash = _mm_set1_epi8('\\');
-  for (; end - at >= 16; at += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const int hits =
-        _mm_movemask_epi8(_mm_or_si128(_mm_cmpeq_epi8(bytes, quote), _mm_cmpeq_epi8(bytes, slash)));
-    if (hits != 0) return at + __builtin_ctz(static_cast<unsigned>(hits));
-  }
-#endif
-  while (at != end && *at != '"' && *at != '\\') ++at;
-  return at;
-}
-
-const char* find_structural(const char* at, const char* end) {
-#if defined(__SSE2__)
-  // With bit 5 set, `[` becomes `{` and `]` becomes `}`, and nothing else becomes either.
-  const __m128i quote = _mm_set1_epi8('"');
-  const __m128i open = _mm_set1_epi8('{');
-  const __m128i close = _mm_set1_epi8('}');
-  const __m128i bit = _mm_set1_epi8(0x20);
-  for (; end - at >= 16; at += 16) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-    const __m128i folded = _mm_or_si128(bytes, bit);
-    const int hits = _mm_movemask_epi8(
-        _mm_or_si128(_mm_cmpeq_epi8(bytes, quote),
-                     _mm_or_si128(_mm_cmpeq_epi8(folded, open), _mm_cmpeq_epi8(folded, close))));
-    if (hits != 0) return at + __builtin_ctz(static_cast<unsigned>(hits));
-  }
-#endif
-  while (at != end && !is_structural(*at)) ++at;
-  return at;
-}
-
-char JsonCursor::peek() {
-  while (at_ != end_ && is_space(*at_)) ++at_;
-  return at_ == end_ ? '\0' : *at_;
-}
-
-bool JsonCursor::take(char wanted) {
-  if (peek() != wanted || at_ == end_) {
-    fail();
-    return false;
-  }
-  ++at_;
-  return true;
-}
-
-bool JsonCursor::next_member(std::string_view& key) {
-  char next = peek();
-  if (next == ',') {
-    ++at_;
-    next = peek();
-  }
-  if (next == '}') {
-    ++at_;
-    return false;
-  }
-  key = string();
-  if (failed_ || !take(':')) return false;
-  return true;
-}
-
-bool JsonCursor::next_element() {
-  char next = peek();
-  if (next == ',') {
-    ++at_;
-    next = peek();
-  }
-  if (next == ']') {
-    ++at_;
-    return false;
-  }
-  if (at_ == end_ || next == '}' || next == ':' || next == ',') {
-    fail();
-    return false;
-  }
-  return true;
-}
-
-void JsonCursor::skip_string() {
-  ++at_;
-  for (;;) {
-    at_ = find_string_stop(at_, end_);
-    if (at_ == end_) return fail();
-    if (*at_ == '"') {
-      ++at_;
-      return;
-    }
-    if (end_ - at_ < 2) return fail();
-    at_ += 2;
-  }
-}
-
-std::string_view JsonCursor::string() {
-  if (peek() != '"') {
-    fail();
-    return {};
-  }
-  const char* start = at_ + 1;
-  skip_string();
-  if (failed_) return {};
-  return {start, static_cast<std::size_t>(at_ - 1 - start)};
-}
-
-std::optional<std::string_view> JsonCursor::string_if() {
-  if (peek() == '"') return string();
-  skip();
-  return std::nullopt;
-}
-
 std::optional<std::int64_t> JsonCursor::count_if() {
   const char first = peek();
   const std::string_view text = skip();
@@ -220,7 +96,7 @@ std::string_view JsonCursor::skip() {
       ++at_;
     } while (depth != 0 && !failed_);
   } else {
-    while (at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']' && !is_space(*at_)) ++at_;
+    while (at_ != end_ && *at_ != ',' && *at_ != '}' && *at_ != ']' && !is_json_space(*at_)) ++at_;
     if (at_ == start) fail();
   }
   return failed_ ? std::string_view()
@@ -265,6 +141,13 @@ std::int64_t unescaped_size(std::string_view raw) {
 
 std::optional<std::int64_t> parse_count(std::string_view text) {
   constexpr double kLargest = 9007199254740992.0;
+  constexpr std::size_t kPlainDigits = 15;
+  if (text.empty()) return std::nullopt;
+  if (text.size() <= kPlainDigits) {
+    std::int64_t whole = 0;
+    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+    if (error == std::errc() && stop == text.data() + text.size() && whole >= 0) return whole;
+  }
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;

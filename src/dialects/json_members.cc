@@ -10,10 +10,6 @@ namespace {
 
 constexpr std::size_t kMaxKey = 32;
 
-constexpr bool is_space(char byte) {
-  return byte == ' ' || byte == '\n' || byte == '\r' || byte == '\t';
-}
-
 bool is_content_key(std::string_view key) {
   return key == "choices" || key == "data" || key == "output" || key == "content" ||
          key == "generated_text";
@@ -34,7 +30,7 @@ const char* JsonMembers::step(const char* at, const char* end) {
     case State::before:
       if (*at == '{') {
         state_ = State::members;
-      } else if (!is_space(*at) && *at != '\xef' && *at != '\xbb' && *at != '\xbf') {
+      } else if (!is_json_space(*at) && *at != '\xef' && *at != '\xbb' && *at != '\xbf') {
         state_ = State::broken;
       }
       return at + 1;
@@ -44,7 +40,7 @@ const char* JsonMembers::step(const char* at, const char* end) {
         state_ = State::key;
       } else if (*at == '}') {
         state_ = State::done;
-      } else if (*at != ',' && !is_space(*at)) {
+      } else if (*at != ',' && !is_json_space(*at)) {
         state_ = State::broken;
       }
       return at + 1;
@@ -52,13 +48,13 @@ const char* JsonMembers::step(const char* at, const char* end) {
     case State::colon:
       if (*at == ':') {
         state_ = State::value;
-      } else if (!is_space(*at)) {
+      } else if (!is_json_space(*at)) {
         state_ = State::broken;
       }
       return at + 1;
-    case State::value: return is_space(*at) ? at + 1 : begin_value(at);
+    case State::value: return is_json_space(*at) ? at + 1 : begin_value(at);
     case State::scalar:
-      while (at != end && *at != ',' && *at != '}' && *at != ']' && !is_space(*at)) ++at;
+      while (at != end && *at != ',' && *at != '}' && *at != ']' && !is_json_space(*at)) ++at;
       if (at != end) end_value(at);
       return at;
     case State::string: return pass_string(at, end);
@@ -132,7 +128,7 @@ const char* JsonMembers::pass_string(const char* at, const char* end) {
 
 const char* JsonMembers::pass_container(const char* at, const char* end) {
   if (watch_first_) {
-    if (is_space(*at)) return at + 1;
+    if (is_json_space(*at)) return at + 1;
     watch_first_ = false;
     if (*at != ']' && *at != '}') content_started_ = true;
   }

@@ -2,6 +2,7 @@
 #include "dialects/openai_meter.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "dialects/json_cursor.h"
 #include "dialects/openai_signal.h"
@@ -10,21 +11,8 @@
 namespace weir::dialects {
 namespace {
 
-/// What one chunk of a stream says.
-struct Chunk {
-  bool output = false;
-  bool finish = false;
-  bool error = false;
-  bool choices_empty = false;  ///< "choices": []
-  bool usage_given = false;    ///< "usage" is an object
-  std::optional<Usage> usage;
-  /// The member "usage": null with its comma, in the chunk's text.
-  std::size_t null_from = 0;
-  std::size_t null_to = 0;
-};
-
 /// Whether a delta carries output: any member but the role that is not empty.
-bool carries_output(JsonCursor& at) {
+bool carries_output(JsonCursor& at, ChunkTemplate::Holes& holes) {
   if (at.peek() != '{') {
     at.skip();
     return false;
@@ -35,12 +23,14 @@ bool carries_output(JsonCursor& at) {
     const char first = at.peek();
     const std::string_view raw = at.skip();
     const bool holds = (first == '"' || first == '[' || first == '{') && raw.size() > 2;
-    output = output || (holds && key != "role");
+    if (!holds || key == "role") continue;
+    if (!output && first == '"') holes.add({at.offset() - raw.size() + 1, at.offset() - 1});
+    output = true;
   }
   return output;
 }
 
-void read_choice(JsonCursor& at, Chunk& chunk) {
+void read_choice(JsonCursor& at, Chunk& chunk, ChunkTemplate::Holes& holes) {
   if (at.peek() != '{') {
     at.skip();
     return;
@@ -48,10 +38,12 @@ void read_choice(JsonCursor& at, Chunk& chunk) {
   at.enter_object();
   for (std::string_view key; at.next_member(key);) {
     if (key == "delta" || key == "message") {
-      if (carries_output(at)) chunk.output = true;
+      if (carries_output(at, holes)) chunk.output = true;
     } else if (key == "text") {
       const auto text = at.string_if();
-      if (text && !text->empty()) chunk.output = true;
+      if (!text || text->empty()) continue;
+      chunk.output = true;
+      holes.add({at.offset() - 1 - text->size(), at.offset() - 1});
     } else if (key == "finish_reason") {
       const auto reason = at.string_if();
       // DashScope writes the word null.
@@ -62,7 +54,7 @@ void read_choice(JsonCursor& at, Chunk& chunk) {
   }
 }
 
-void read_choices(JsonCursor& at, Chunk& chunk) {
+void read_choices(JsonCursor& at, Chunk& chunk, ChunkTemplate::Holes& holes) {
   if (at.peek() != '[') {
     at.skip();
     return;
@@ -71,7 +63,7 @@ void read_choices(JsonCursor& at, Chunk& chunk) {
   bool any = false;
   while (at.next_element()) {
     any = true;
-    read_choice(at, chunk);
+    read_choice(at, chunk, holes);
   }
   chunk.choices_empty = !any && !at.failed();
 }
@@ -89,7 +81,7 @@ void read_x_groq(JsonCursor& at, Chunk& chunk) {
   }
 }
 
-Chunk read_json(std::string_view text) {
+Chunk read_json(std::string_view text, ChunkTemplate::Holes& holes) {
   Chunk chunk;
   JsonCursor at(text);
   if (!at.enter_object()) return chunk;
@@ -98,7 +90,7 @@ Chunk read_json(std::string_view text) {
     const std::size_t before = at.offset();
     if (!at.next_member(key)) break;
     if (key == "choices") {
-      read_choices(at, chunk);
+      read_choices(at, chunk, holes);
     } else if (key == "usage") {
       const std::string_view raw = at.skip();
       if (raw.starts_with('{')) {
@@ -115,6 +107,9 @@ Chunk read_json(std::string_view text) {
       if (at.skip() != "null") chunk.error = true;
     } else if (key == "type") {
       if (at.string_if() == "error") chunk.error = true;
+    } else if (key == "obfuscation" && holes.count > 0 && at.peek() == '"') {
+      const std::size_t size = at.string().size();
+      holes.add({at.offset() - 1 - size, at.offset() - 1});
     } else if (key == "x_groq") {
       read_x_groq(at, chunk);
     } else {
@@ -142,6 +137,61 @@ void add_timings(std::string_view timings, Usage& usage) {
 }
 
 }  // namespace
+
+void ChunkTemplate::learn(std::string_view text, const Chunk& chunk, const Holes& holes) {
+  count_ = 0;
+  if (!chunk.output || chunk.finish || chunk.error || chunk.usage || chunk.usage_given ||
+      holes.count == 0 || text.size() > kMaxText) {
+    return;
+  }
+  std::size_t from = 0;
+  bool null_kept = chunk.null_to == 0;
+  for (std::size_t part = 0; part <= holes.count; ++part) {
+    const std::size_t to = part < holes.count ? holes.at[part].from : text.size();
+    if (to < from) return;
+    fixed_[part].assign(text.substr(from, to - from));
+    if (!null_kept && chunk.null_from >= from && chunk.null_to <= to) {
+      null_kept = true;
+      null_part_ = part;
+      null_from_ = chunk.null_from - from;
+    }
+    if (part < holes.count) from = holes.at[part].to;
+  }
+  if (!null_kept) return;
+  chunk_ = chunk;
+  count_ = holes.count;
+}
+
+bool ChunkTemplate::match(std::string_view text, Chunk& chunk) const {
+  if (count_ == 0) return false;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  std::size_t null_from = 0;
+  for (std::size_t part = 0; part <= count_; ++part) {
+    const std::string& fixed = fixed_[part];
+    if (static_cast<std::size_t>(end - at) < fixed.size() ||
+        std::memcmp(at, fixed.data(), fixed.size()) != 0) {
+      return false;
+    }
+    if (part == null_part_) null_from = static_cast<std::size_t>(at - text.data()) + null_from_;
+    at += fixed.size();
+    if (part == count_) break;
+    const char* const hole = at;
+    for (at = find_string_stop(at, end); at != end && *at == '\\'; at = find_string_stop(at, end)) {
+      if (end - at < 2) return false;
+      at += 2;
+    }
+    // The first hole must hold text: an empty delta is no output.
+    if (at == end || (part == 0 && at == hole)) return false;
+  }
+  if (at != end) return false;
+  chunk = chunk_;
+  if (chunk_.null_to != 0) {
+    chunk.null_from = null_from;
+    chunk.null_to = null_from + (chunk_.null_to - chunk_.null_from);
+  }
+  return true;
+}
 
 void HoldBack::emit(std::string_view piece, std::vector<std::string_view>& relay) {
   if (piece.empty()) return;
@@ -337,7 +387,12 @@ StreamMeter::Fate StreamMeter::read_unit(std::string_view unit) {
 }
 
 StreamMeter::Fate StreamMeter::read_chunk(std::string_view unit) {
-  const Chunk chunk = read_json(event_.data);
+  Chunk chunk;
+  if (!template_.match(event_.data, chunk)) {
+    ChunkTemplate::Holes holes;
+    chunk = read_json(event_.data, holes);
+    template_.learn(event_.data, chunk, holes);
+  }
   if (chunk.usage) usage_ = chunk.usage;
   if (chunk.output) ++output_events_;
   if (chunk.finish) finish_seen_ = true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -23,6 +24,56 @@ inline constexpr std::size_t kMaxEvent = std::size_t{1} << 20U;
 /// Keep-alive comments held back before the first event; with the next one the answer is passed on,
 /// since the client needs them.
 inline constexpr int kMaxHeldComments = 4;
+
+/// What one chunk of a stream says.
+struct Chunk {
+  bool output = false;
+  bool finish = false;
+  bool error = false;
+  bool choices_empty = false;  ///< "choices": []
+  bool usage_given = false;    ///< "usage" is an object
+  std::optional<Usage> usage;
+  /// The member "usage": null with its comma, in the chunk's text; 0, 0: there is none.
+  std::size_t null_from = 0;
+  std::size_t null_to = 0;
+};
+
+/// A stream repeats nearly the same chunk thousands of times: only the piece of text in its delta
+/// differs (and, from OpenAI, a string of noise after it). This keeps the last chunk that was read
+/// in full, with holes where those strings stood. A chunk that equals it outside the holes, and has
+/// whole JSON strings in them, says the same, and is known at the price of comparing bytes.
+///
+/// Example: after {"choices":[{"delta":{"content":"Hel"}}]} the chunk
+/// {"choices":[{"delta":{"content":"lo"}}]} is not parsed again.
+class ChunkTemplate {
+ public:
+  static constexpr std::size_t kMaxHoles = 2;
+  static constexpr std::size_t kMaxText = 2048;
+  /// The bytes between the quotes of a string, as offsets into the chunk.
+  struct Hole {
+    std::size_t from = 0;
+    std::size_t to = 0;
+  };
+  struct Holes {
+    std::size_t count = 0;
+    std::array<Hole, kMaxHoles> at;
+    void add(Hole hole) {
+      if (count < kMaxHoles) at[count++] = hole;
+    }
+  };
+
+  /// Keeps `text`, which was read as `chunk`. The first hole is the delta's text.
+  void learn(std::string_view text, const Chunk& chunk, const Holes& holes);
+  /// Whether `text` is the kept chunk but for its holes; `chunk` is then what it says.
+  bool match(std::string_view text, Chunk& chunk) const;
+
+ private:
+  std::size_t count_ = 0;  ///< of holes; 0: nothing is kept
+  std::array<std::string, kMaxHoles + 1> fixed_;
+  Chunk chunk_;
+  std::size_t null_part_ = 0;  ///< which of `fixed_` holds "usage": null, and where
+  std::size_t null_from_ = 0;
+};
 
 /// Where an answer's pieces go while it is not known whether it is an error: kept first, then out.
 class HoldBack {
@@ -106,6 +157,7 @@ class StreamMeter final : public ResponseMeter {
   std::optional<Signal> error_;
   SseSplitter splitter_;
   SseEvent event_;
+  ChunkTemplate template_;
   HoldBack hold_;
   std::string partial_;                ///< the bytes so far of a unit that is not at its end
   std::string carry_;                  ///< the unit before, while views of it are out

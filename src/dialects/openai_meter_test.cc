@@ -100,6 +100,48 @@ TEST(StreamMeter, CountsAndReadsUsage) {
   EXPECT_FALSE(outcome.error);
 }
 
+TEST(StreamMeter, AChunkLikeTheLastOneSaysWhatItWouldAlone) {
+  const auto chunk = [](std::string_view delta_object, std::string_view finish,
+                        std::string_view rest) {
+    return std::string(R"(data: {"id":"c1","choices":[{"index":0,"delta":)")
+        .append(delta_object)
+        .append(R"(,"finish_reason":)")
+        .append(finish)
+        .append("}]")
+        .append(rest)
+        .append("}\n\n");
+  };
+  std::vector<std::string> chunks;
+  for (const char* delta_object :
+       {R"({"content":"Hel"})", R"({"content":"lo \"x\" \\"})", R"({"content":""})",
+        R"({"content":"a","tool_calls":[{"index":0}]})", R"({"content":"}]}"})",
+        R"({"reasoning_content":"hm"})", R"({"content":"\u4f60"})", R"({"content":"a"})"}) {
+    for (const char* finish : {"null", "\"stop\""}) {
+      for (const char* rest :
+           {"", R"(,"usage":null)", R"(,"usage":null,"obfuscation":"x1")",
+            R"(,"usage":null,"obfuscation":"")", R"(,"obfuscation":"abc","usage":null)",
+            R"(,"usage":{"prompt_tokens":3,"completion_tokens":1})", R"(,"error":{"code":500})"}) {
+        chunks.push_back(chunk(delta_object, finish, rest));
+        chunks.push_back(chunk(R"({"content":"again"})", finish, rest));
+      }
+    }
+  }
+  // Every order of two: the second must count as it does alone.
+  for (const std::string& first : chunks) {
+    for (const std::string& second : chunks) {
+      const auto alone = openai().meter(Operation::chat, true, true);
+      const auto both = openai().meter(Operation::chat, true, true);
+      const Outcome one = run(*alone, second, second.size());
+      const auto before = openai().meter(Operation::chat, true, true);
+      const Outcome zero = run(*before, first, first.size());
+      const Outcome two = run(*both, first + second, first.size());
+      ASSERT_EQ(two.events, zero.events + one.events) << first << second;
+      ASSERT_EQ(two.relayed, zero.relayed + one.relayed) << first << second;
+      ASSERT_EQ(two.usage, one.usage ? one.usage : zero.usage) << first << second;
+    }
+  }
+}
+
 TEST(StreamMeter, CountsEventsThatCarryOutput) {
   const auto events = [](std::string_view delta_object) {
     return stream(std::string("data: {\"choices\":[{\"delta\":").append(delta_object) + "}]}\n\n")
