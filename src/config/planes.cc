@@ -173,8 +173,6 @@ void read_key(const Section& section, Config& config, Provider& provider, Faults
                "add api_key: \"${OPENAI_API_KEY:-}\" or api_key_file");
   } else if (provider.api_key.empty()) {
     provider.off = true;
-    config.notices.push_back(
-        fmt::format("provider {} is off: its api_key is empty", provider.name));
   }
   if (provider.scheme == "http" && !provider.off && !is_loopback(provider.host)) {
     config.notices.push_back(
@@ -244,7 +242,7 @@ void build_planes(const Section& root, Config& config, Faults& faults) {
   plane.buffered = limits.bytes("buffered");
   plane.sync_wait = *limits.duration("sync_wait");
   plane.drain = *server.duration("drain");
-  if (plane.listen.empty() && server.has("listen")) {
+  if (server.has("listen") && server.texts("listen").empty()) {
     faults.add(server.place("listen"), server.path("listen"), "there is no address to listen on",
                "add one, such as 127.0.0.1:8080");
   }

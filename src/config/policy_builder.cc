@@ -90,6 +90,13 @@ class Deployments {
   void build() {
     for (const auto& [name, section] : root_.named("quotas")) quotas_.emplace(name, section);
     for (const auto& [name, section] : root_.named("deployments")) one(name, section);
+    for (const Provider& provider : config_.providers) {
+      if (!provider.off) continue;
+      const std::string& off = off_[provider.name];
+      config_.notices.push_back(fmt::format("provider {} is off: its api_key is empty{}{}",
+                                            provider.name,
+                                            off.empty() ? "" : "; deployments off with it: ", off));
+    }
   }
 
   /// Every name in the file, those that are off too.
@@ -121,8 +128,7 @@ class Deployments {
     policy.lease =
         std::max(account.first_byte_timeout, account.idle_timeout) + std::chrono::seconds(60);
     if (account.off) {
-      config_.notices.push_back(
-          fmt::format("deployment {} is off with its provider {}", name, account.name));
+      off_[account.name] += (off_[account.name].empty() ? "" : ", ") + name;
       return;
     }
     config_.policy.deployments.push_back(std::move(policy));
@@ -198,6 +204,7 @@ class Deployments {
   Faults& faults_;
   std::map<std::string, Section, std::less<>> quotas_;
   std::map<std::string, std::string, std::less<>> quota_users_;
+  std::map<std::string, std::string, std::less<>> off_;  ///< deployments off by provider
   std::vector<std::string> names_;
 };
 
@@ -221,6 +228,12 @@ class Models {
                   "add one, such as \"*\": {deployments: [{to: NAME}]}");
     }
     for (const auto& [name, section] : models) one(name, section);
+    if (!off_.empty()) {
+      config_.notices.push_back(fmt::format(
+          "models off, as none of their deployments is on: {}; requests for them are answered as "
+          "for a name that is not in the file",
+          off_));
+    }
     for (const std::string& name : declared_) {
       if (used_.contains(name)) continue;
       config_.notices.push_back(fmt::format("deployment {} is in no model", name));
@@ -248,10 +261,7 @@ class Models {
     std::set<std::string> seen;
     for (const Section& candidate : candidates) add(candidate, seen, profile);
     if (profile.candidates.empty() && !candidates.empty()) {
-      config_.notices.push_back(fmt::format(
-          "model {} is off: none of its deployments is on; requests for it are answered as for a "
-          "name that is not in the file",
-          name));
+      off_ += (off_.empty() ? "" : ", ") + name;
       return;
     }
     NodePolicy node;
@@ -293,6 +303,7 @@ class Models {
   const std::vector<std::string>& declared_;
   std::map<std::string, DeploymentId, std::less<>> index_;  ///< invalid: off with its provider
   std::set<std::string> used_;
+  std::string off_;
 };
 
 /// Reads tenants, teams and keys, parents before children.
