@@ -21,7 +21,7 @@ SYSTEM = re.compile(r"^(?:sys|netinet|arpa|linux|bits|net)/|^(?:unistd|fcntl|pol
                     r"sanitizer/[a-z_]+|immintrin|arm_neon|emmintrin|x86intrin|cxxabi|execinfo|"
                     r"pwd|dirent|stdio|math|stddef|limits|ctype|assert|syscall|getopt|valgrind/"
                     r"[a-z]+)\.h$")
-TEST_FILE = re.compile(r"(?:_test|_fuzz|_bench)\.cc$|/testing/")
+TEST_FILE = re.compile(r"(?:_test|_fuzz|_bench)\.(?:cc|h)$|/fake_[a-z_]+\.h$")
 
 
 class Layers:

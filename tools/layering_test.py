@@ -65,6 +65,7 @@ class Includes(unittest.TestCase):
 
     def test_tests_may_use_their_framework(self):
         self.clean("src/governor/x_test.cc", "<gtest/gtest.h>")
+        self.clean("src/governor/fake_world.h", "<gtest/gtest.h>")
         self.bad("src/governor/x.cc", "<gtest/gtest.h>", "must not use gtest")
 
     def test_an_unknown_third_party(self):

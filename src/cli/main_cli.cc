@@ -13,9 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "cli/check.h"
 #include "cli/completion.h"
+#include "cli/emulate.h"
+#include "cli/keys.h"
 #include "cli/serve.h"
 #include "cli/version.h"
+#include "sim/harness.h"
 
 namespace weir::cli {
 namespace {
@@ -27,6 +31,12 @@ struct Choice {
   std::string log_format = "json";
   std::string log_level = "info";
   ServeOptions serve{};
+  CheckOptions check{};
+  EmulateOptions emulate{};
+  std::string key_name{};
+  std::string keys_config{};
+  std::string scenario{};
+  sim::RunOptions sim{};
   std::string shell{};
   std::string page{};
   std::function<int()> action{};
@@ -68,6 +78,66 @@ void add_serve(CLI::App& app, Choice& choice) {
   command->add_option("--config", choice.serve.config, "The configuration, YAML")
       ->required()
       ->type_name("FILE");
+}
+
+void add_check(CLI::App& app, Choice& choice) {
+  CLI::App* command = add(app, choice, "check", "Validate a configuration",
+                          [&choice] { return check(choice.check, choice.out, choice.err); });
+  command->add_option("--config", choice.check.config, "The configuration, YAML")
+      ->required()
+      ->type_name("FILE");
+  command->add_flag("--print", choice.check.print,
+                    "Print the effective configuration, secrets masked");
+  command->add_flag("--probe", choice.check.probe, "Try each fallback target");
+}
+
+void add_keys(CLI::App& app, Choice& choice) {
+  CLI::App* keys = app.add_subcommand("keys", "Make, list and hash virtual keys");
+  keys->footer("");
+  keys->require_subcommand(1);
+  CLI::App* fresh = add(*keys, choice, "new", "Make a key; it is shown once", [&choice] {
+    return keys_new(choice.key_name, kernel_random, choice.out, choice.err);
+  });
+  fresh->add_option("--name", choice.key_name, "The key's name in the configuration");
+  CLI::App* list = add(*keys, choice, "list", "List the keys of a configuration",
+                       [&choice] { return keys_list(choice.keys_config, choice.out, choice.err); });
+  list->add_option("--config", choice.keys_config, "The configuration, YAML")
+      ->required()
+      ->type_name("FILE");
+  add(*keys, choice, "hash", "Hash a key read from standard input",
+      [&choice] { return keys_hash(std::cin, choice.out, choice.err); });
+  add(*keys, choice, "revoke", "Revoke a key", [&choice] { return keys_revoke(choice.err); })
+      ->fallthrough(false)
+      ->allow_extras();
+}
+
+void add_emulate(CLI::App& app, Choice& choice) {
+  CLI::App* command = add(app, choice, "emulate", "Run the provider emulator", [&choice] {
+    choice.emulate.log_format = choice.log_format;
+    choice.emulate.log_level = choice.log_level;
+    return emulate(choice.emulate, choice.err);
+  });
+  command->add_option("--config", choice.emulate.config, "Its limits and speed, YAML; absent: none")
+      ->type_name("FILE");
+  command->add_option("--listen", choice.emulate.listen, "Where it listens")
+      ->capture_default_str()
+      ->type_name("ADDR");
+  command->add_option("--time-scale", choice.emulate.time_scale, "Its seconds in one real second")
+      ->capture_default_str()
+      ->type_name("N");
+}
+
+void add_sim(CLI::App& app, Choice& choice) {
+  CLI::App* command = add(app, choice, "sim", "Run the governor in virtual time", [&choice] {
+    return sim::run_scenario_file(choice.scenario, choice.sim, choice.out, choice.err);
+  });
+  command->add_option("--scenario", choice.scenario, "The worlds to run, YAML")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--seed", choice.sim.seeds, "Only these seeds")->type_name("N");
+  command->add_option("--style", choice.sim.style, "Only this style of rules")->type_name("NAME");
+  command->add_option("--load", choice.sim.load, "Only this load")->type_name("NAME");
+  command->add_flag("--json", choice.sim.json, "Print JSON");
 }
 
 std::vector<CommandWords> words_of(const CLI::App& app) {
@@ -141,11 +211,11 @@ void describe(CLI::App& app, Choice& choice) {
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->type_name("LEVEL");
   add_serve(app, choice);
-  add_unbuilt(app, choice, "check", "Validate a configuration");
-  add_unbuilt(app, choice, "keys", "Make, list and hash virtual keys");
-  add_unbuilt(app, choice, "emulate", "Run the provider emulator");
+  add_check(app, choice);
+  add_keys(app, choice);
+  add_emulate(app, choice);
   add_unbuilt(app, choice, "load", "Generate load and measure it");
-  add_unbuilt(app, choice, "sim", "Run the governor in virtual time");
+  add_sim(app, choice);
   add_unbuilt(app, choice, "demo", "Compare straight traffic with governed traffic");
   add_unbuilt(app, choice, "diagnose", "Say which limit a provider's response hit");
   add_unbuilt(app, choice, "usage", "Say what a provider's response is charged");
