@@ -49,8 +49,8 @@ bool read_dimension(std::string_view text, HeaderName& name) {
   } else {
     return false;
   }
-  if (text.empty() || equal_fold(text, "-minute") || equal_fold(text, "-second")) return true;
-  name.day = equal_fold(text, "-day");
+  if (text.empty() || same_word(text, "-minute") || same_word(text, "-second")) return true;
+  name.day = same_word(text, "-day");
   return name.day;
 }
 
@@ -123,7 +123,7 @@ HeaderFacts read_headers(const http::Fields& fields, WallTime wall_now, Signal& 
     if (field.name.size() < 9) continue;
     const char first = lower(field.name.front());
     if (first != 'x' && first != 'r') continue;
-    if (equal_fold(field.name, "ratelimit")) {
+    if (same_word(field.name, "ratelimit")) {
       read_ietf(field.value, wall_now, signal.requests);
       facts.requests_unnamed = true;
       continue;

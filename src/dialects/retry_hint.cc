@@ -29,6 +29,11 @@ std::optional<double> parse_decimal(std::string_view text) {
     }
   }
   if (points > 1 || digits == 0 || text.front() == '.') return std::nullopt;
+  if (points == 0 && digits <= 15) {
+    std::int64_t whole = 0;
+    std::from_chars(text.data(), text.data() + text.size(), whole);
+    return static_cast<double>(whole);
+  }
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
@@ -308,11 +313,11 @@ std::optional<Duration> find_wait_in_text(std::string_view text) {
 std::optional<Duration> read_retry_headers(const http::Fields& fields, WallTime wall_now) {
   std::optional<Duration> exact, vendor, standard;
   for (const http::Field& field : fields.all()) {
-    if (equal_fold(field.name, "retry-after-ms")) {
+    if (same_word(field.name, "retry-after-ms")) {
       if (const auto hint = parse_retry_after_ms(field.value)) exact = std::max(exact, hint);
-    } else if (equal_fold(field.name, "x-ms-retry-after-ms")) {
+    } else if (same_word(field.name, "x-ms-retry-after-ms")) {
       if (const auto hint = parse_retry_after_ms(field.value)) vendor = std::max(vendor, hint);
-    } else if (equal_fold(field.name, "retry-after")) {
+    } else if (same_word(field.name, "retry-after")) {
       if (const auto hint = parse_retry_after(field.value, wall_now)) {
         standard = std::max(standard, hint);
       }
