@@ -300,10 +300,10 @@ TEST_F(ServerTest, T111_BuffersAreBoundedTogether) {
   second.send(whole);
   EXPECT_TRUE(second.read_to_end());
   EXPECT_TRUE(second.in.starts_with("HTTP/1.1 503 ")) << second.in;
+  second.close();
   first.close();
   ASSERT_TRUE(seen_.signal.wait([&] { return seen_.destroyed == 1; }));
   Peer third = Peer::connect(port_);
-  ASSERT_TRUE(connections_become(1));
   third.send(post("/echo", most));
   EXPECT_EQ(third.message(), reply_of(most));
 }
@@ -350,7 +350,7 @@ TEST_F(ServerTest, T110_SlowReadersHoldBackTheSession) {
           [&] { EXPECT_LT(seen_.written, kBig / 2) << "the client has read nothing"; });
   const std::string all = peer.message();
   EXPECT_EQ(all.size() - (all.find("\r\n\r\n") + 4), kBig);
-  EXPECT_LE(seen_.most_buffered, std::size_t{128} << 10U);
+  on_loop(runtime_->loop(0), [&] { EXPECT_LE(seen_.most_buffered, std::size_t{128} << 10U); });
   peer.send(get("/echo"));
   EXPECT_EQ(peer.message(), reply_of(""));
 }
