@@ -48,7 +48,7 @@ void append_error_body(std::string& out, const ErrorAnswer& answer) {
   json.member_or_null("limiter", answer.limiter);
   json.member_or_null("limited_by", answer.limited_by);
   json.member_or_null("provider", answer.provider);
-  json.key("provider_scope").null();
+  json.key("provider_scope").raw(answer.provider_scope.empty() ? "null" : answer.provider_scope);
   json.member_or_null("model_profile", answer.model_profile);
   json.member_or_null("provider_model", answer.provider_model);
   std::optional<std::int64_t> retry_ms;

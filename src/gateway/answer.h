@@ -26,6 +26,7 @@ struct ErrorAnswer {
   std::string_view api_key_id;
   std::string_view request_class;
   std::string_view trace_id;
+  std::string_view provider_scope;  ///< one valid JSON value
   std::string_view provider_error;  ///< one valid JSON value
   std::string_view allow;           ///< the Allow header of a 405
   std::optional<Duration> retry_after;

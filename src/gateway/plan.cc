@@ -49,6 +49,16 @@ std::string lines_of(const config::Provider& provider) {
   return lines;
 }
 
+std::string scope_of(const config::DeploymentLabels& labels) {
+  std::string text;
+  if (labels.scope.empty()) return text;
+  telemetry::JsonWriter json(text);
+  json.begin_object();
+  for (const auto& [name, value] : labels.scope) json.member(name, value);
+  json.end_object();
+  return text;
+}
+
 template <class Id>
 Id id_of(std::size_t index) {
   return Id(static_cast<std::uint32_t>(index));
@@ -69,6 +79,8 @@ Plan::Plan(std::shared_ptr<const config::Config> config) : config_(std::move(con
       telemetry::JsonWriter(literal).text(model);
     }
     model_literals_.push_back(std::move(literal));
+    provider_scopes_.push_back(i < config_->labels.size() ? scope_of(config_->labels[i])
+                                                          : std::string());
   }
   for (std::size_t i = 0; i < policy.profiles.size(); ++i) {
     if (policy.profiles[i].name == "*") {
@@ -109,7 +121,8 @@ std::optional<DeploymentId> Plan::find_deployment(std::string_view name) const {
 }
 
 std::string_view Plan::tenant_label(std::string_view tenant) const {
-  return labelled_tenants_.find(tenant) == labelled_tenants_.end() ? "other" : tenant;
+  const auto found = labelled_tenants_.find(tenant);
+  return found == labelled_tenants_.end() ? std::string_view("other") : found->first;
 }
 
 std::string Plan::limit_owner(const LimitRef& limit) const {

@@ -56,7 +56,12 @@ class Plan {
   [[nodiscard]] const std::string& model_literal(DeploymentId id) const {
     return model_literals_[id.value()];
   }
-  /// The tenant's label in metrics: its name, or "other" beyond the configured number.
+  /// The provider's own scope of a deployment's limits as a JSON object; empty: not configured.
+  [[nodiscard]] const std::string& provider_scope(DeploymentId id) const {
+    return provider_scopes_[id.value()];
+  }
+  /// The tenant's label in metrics: its name, or "other" beyond the configured
+  /// number. The text lives as long as the plan.
   [[nodiscard]] std::string_view tenant_label(std::string_view tenant) const;
   /// The name of the tenant that pays without a key (auth: none).
   [[nodiscard]] std::string_view default_tenant() const { return default_tenant_; }
@@ -78,6 +83,7 @@ class Plan {
   std::vector<http::Endpoint> endpoints_;
   std::vector<std::string> provider_lines_;
   std::vector<std::string> model_literals_;
+  std::vector<std::string> provider_scopes_;
   Index<ProfileId> profiles_;
   Index<ClassId> classes_;
   Index<DeploymentId> deployments_;

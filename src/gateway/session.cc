@@ -192,7 +192,10 @@ void Session::admit(const http::Request& request) {
 
 void Session::on_event(const governor::Event& event, const std::shared_ptr<const Plan>& plan) {
   if (phase_ != Phase::waiting || event.call != call_) return;
-  plan_ = plan;
+  if (plan_ != plan) {
+    plan_ = plan;
+    class_ = plan->find_class(class_name_).value_or(ClassId{});
+  }
   if (const auto* refusal = std::get_if<Refusal>(&event.what)) {
     call_ = CallId{};
     refuse(*refusal, nullptr);
@@ -258,6 +261,7 @@ void Session::send(const Grant& grant) {
   ++attempts_;
   request_left_ = false;
   response_started_ = false;
+  event_stream_ = false;
   status_ = 0;
   if (attempts_ == 1) overhead_ = saturating_sub(now(), received_) - grant.queued;
   exchange_ = context_.connector.send(plan_->endpoint(provider), buffers_->provider_head,

@@ -55,6 +55,8 @@ class Session final : public http::Session, public http::ResponseSink, public Re
 
  private:
   enum class Phase : std::uint8_t { reading, waiting, sending, error_body, relaying, done };
+  /// How much of a provider's error answer there is: all, its first part, or all there will be.
+  enum class Extent : std::uint8_t { whole, begun, broken_off };
   enum class Framing : std::uint8_t { length, chunked, until_close, none };
 
   // session.cc: up to the request's departure
@@ -78,8 +80,9 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   void end_relay();
   void break_relay(Ending ending, std::string_view why);
   void keep_error(const http::ResponseHead& head);
-  void judge_error(bool complete);
-  void pass_error_on(bool complete);
+  /// True: the rest is to be relayed. False: the exchange may have ended, and with it `this`.
+  bool judge_error(Extent extent);
+  void pass_error_on(bool whole);
   void provider_refused(const Signal& signal);
   void provider_failed(Problem problem, std::uint16_t status, std::string_view why);
 

@@ -81,8 +81,8 @@ void Session::settle(Ending ending) {
   context_.gateway.dispatcher().settle(call_, settlement, at);
   call_ = CallId{};
   if (!settlement.reported) return;
-  context_.series.count_tokens(*plan_, grant_.deployment, identity_plan_->tenant_label(tenant()),
-                               class_, *settlement.reported);
+  context_.series.count_tokens(*plan_, grant_.deployment, plan_->tenant_label(tenant()), class_,
+                               *settlement.reported);
   if (event_stream_ && first_bytes_at_ != kNever && settlement.reported->output_tokens > 1) {
     context_.series.per_token().observe(
         to_seconds(saturating_sub(at, first_bytes_at_)) /
@@ -101,6 +101,7 @@ void Session::fill_answer(ErrorAnswer& answer) const {
   if (grant_.deployment.valid() && grant_.deployment.value() < plan_->policy().deployments.size()) {
     const auto& deployment = plan_->deployment(grant_.deployment);
     answer.provider = plan_->provider(deployment.provider).name;
+    answer.provider_scope = plan_->provider_scope(grant_.deployment);
     answer.provider_model =
         deployment.model.empty() ? std::string_view(facts_.model) : deployment.model;
     if (!answer.estimated_input_tokens) {
@@ -178,7 +179,7 @@ void Session::answer(ErrorAnswer& answer, std::string_view outcome) {
 void Session::record(std::string_view outcome, std::uint16_t status) {
   if (recorded_) return;
   recorded_ = true;
-  const std::string_view label = identity_plan_->tenant_label(tenant());
+  const std::string_view label = plan_->tenant_label(tenant());
   const bool known = class_.valid() && class_.value() < plan_->policy().classes.size();
   context_.series.count_request(*plan_, grant_.deployment, label, known ? class_ : ClassId{},
                                 outcome);

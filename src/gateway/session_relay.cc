@@ -132,9 +132,7 @@ void Session::on_body(std::string_view bytes) {
     }
     error_->body += bytes.substr(0, room);
     // More than any error needs: judge by what is there. What passes on goes on with the rest.
-    const std::string_view rest = bytes.substr(room);
-    judge_error(false);
-    if (phase_ == Phase::relaying) on_body(rest);
+    if (judge_error(Extent::begun)) on_body(bytes.substr(room));
     return;
   }
   if (phase_ != Phase::relaying) return;
@@ -239,7 +237,7 @@ void Session::hold_back() {
 
 void Session::on_end() {
   if (phase_ == Phase::error_body) {
-    judge_error(true);
+    judge_error(Extent::whole);
     return;
   }
   if (phase_ == Phase::relaying) end_relay();
@@ -289,7 +287,7 @@ void Session::break_relay(Ending ending, std::string_view why) {
          {"reason", why},
          {"suppressed", context_.fault_lines.take_suppressed()}});
   }
-  settle(ending);
+  settle(passing_error_ ? Ending::failed : ending);
   if (!event_stream_ || !head_written_) {
     // Half a JSON body has no place for an error: only a broken connection tells the truth.
     record("truncated", status_);
@@ -341,7 +339,7 @@ void Session::on_failure(const http::Failure& failure) {
     }
   }
   if (phase_ == Phase::error_body) {
-    judge_error(false);
+    judge_error(Extent::broken_off);
     return;
   }
   if (status_ == 0) context_.series.count_attempt(*plan_, grant_.deployment, 0);
@@ -368,17 +366,17 @@ void Session::keep_error(const http::ResponseHead& head) {
   }
 }
 
-void Session::judge_error(bool complete) {
+bool Session::judge_error(Extent extent) {
   const Signal signal = route_.dialect->read_signal(status_, error_->fields, error_->body,
                                                     context_.gateway.clock().wall());
   switch (signal.kind) {
     case SignalClass::rate_limited:
     case SignalClass::quota_exhausted:
-    case SignalClass::overloaded: provider_refused(signal); return;
+    case SignalClass::overloaded: provider_refused(signal); return false;
     case SignalClass::auth:
       context_.gateway.dispatcher().signal(grant_.deployment, *plan_, signal, now());
       provider_failed(Problem::provider_key_refused, status_, "the provider refused our key");
-      return;
+      return false;
     case SignalClass::ok:
     case SignalClass::bad_request:
     case SignalClass::server_error:
@@ -389,25 +387,26 @@ void Session::judge_error(bool complete) {
   context_.gateway.dispatcher().signal(grant_.deployment, *plan_, signal, now());
   if (status_ == 401 || status_ == 403) {
     provider_failed(Problem::provider_key_refused, status_, "the provider refused our key");
-  } else if (status_ >= 400 && status_ < 500) {
-    pass_error_on(complete);
+  } else if (status_ >= 400 && status_ < 500 && extent != Extent::broken_off) {
+    pass_error_on(extent == Extent::whole);
+    return extent == Extent::begun;
   } else {
     const bool timed_out = status_ == 504 || status_ == 524 || status_ == 408;
     provider_failed(timed_out ? Problem::provider_timed_out : Problem::provider_failed, status_,
                     "an error of the provider's own");
   }
+  return false;
 }
 
-void Session::pass_error_on(bool complete) {
+void Session::pass_error_on(bool whole) {
   std::string& out = buffers_->client_head;
   out.clear();
   http::append_status_line(out, status_);
   append_response_fields(out, error_->fields);
   passing_error_ = true;
-  if (complete || error_->has_length) {
+  if (whole || error_->has_length) {
     framing_ = Framing::length;
-    http::append_field(out, "content-length",
-                       complete ? error_->body.size() : error_->content_length);
+    http::append_field(out, "content-length", whole ? error_->body.size() : error_->content_length);
   } else if (!http_1_0_) {
     framing_ = Framing::chunked;
     out += "transfer-encoding: chunked\r\n";
@@ -418,7 +417,7 @@ void Session::pass_error_on(bool complete) {
   append_own_fields(out, error_->fields.has("x-request-id"));
   buffers_->relayed.assign(1, error_->body);
   phase_ = Phase::relaying;
-  if (!complete) {
+  if (!whole) {
     write_relayed(false);
     hold_back();
     return;
