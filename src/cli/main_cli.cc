@@ -19,6 +19,7 @@
 #include "cli/keys.h"
 #include "cli/serve.h"
 #include "cli/version.h"
+#include "config/schema_export.h"
 #include "sim/harness.h"
 
 namespace weir::cli {
@@ -163,7 +164,9 @@ std::vector<CommandWords> words_of(const CLI::App& app) {
 
 /// The pages of docs/reference that come from the code, by file name.
 using Page = std::pair<std::string_view, std::string (*)()>;
-constexpr std::array kPages = {Page{"cli", &cli_markdown}};
+constexpr std::array kPages = {Page{"cli", &cli_markdown},
+                               Page{"configuration", &config::configuration_markdown},
+                               Page{"schema", &config::json_schema}};
 
 int print_page(const Choice& choice) {
   for (const auto& [name, text] : kPages) {

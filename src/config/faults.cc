@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 namespace weir::config {
 
@@ -18,15 +19,23 @@ void Faults::add(Place place, std::string_view path, std::string message, std::s
 }
 
 std::vector<Diagnostic> Faults::take() {
-  std::stable_sort(list_.begin(), list_.end(), [](const Diagnostic& left, const Diagnostic& right) {
-    return std::tie(left.line, left.column) < std::tie(right.line, right.column);
+  std::vector<std::size_t> order(list_.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  // What stands at one place keeps the order in which it was found.
+  std::sort(order.begin(), order.end(), [this](std::size_t left, std::size_t right) {
+    return std::tie(list_[left].line, list_[left].column, left) <
+           std::tie(list_[right].line, list_[right].column, right);
   });
+  std::vector<Diagnostic> sorted;
+  sorted.reserve(order.size() + 1);
+  for (const std::size_t index : order) sorted.push_back(std::move(list_[index]));
   if (left_out_ > 0) {
-    list_.push_back({file_, 0, 0, "", fmt::format("{} more faults are not shown", left_out_),
-                     "mend those above first"});
-    left_out_ = 0;
+    sorted.push_back({file_, 0, 0, "", fmt::format("{} more faults are not shown", left_out_),
+                      "mend those above first"});
   }
-  return std::move(list_);
+  list_.clear();
+  left_out_ = 0;
+  return sorted;
 }
 
 std::string printable(std::string_view text) {

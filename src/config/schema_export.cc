@@ -243,8 +243,8 @@ those over the defaults of its kind. A rule replaces the shorthand of the same u
 decides: for every kind of this version `enforce: unknown`, which is kept safe under sliding, fixed
 and bucket alike, and `count: reserve`, input and `max_tokens` at admission, never given back;
 refused attempts and cached input count. That is how OpenAI counts as far as it says, and else the
-safest reading. The limits of the organisation, tenants, teams, keys, models and classes are ours: sliding,
-reserved at admission and corrected to what was really used.
+safest reading. The limits of the organisation, tenants, teams, keys, models and classes are ours:
+sliding, reserved at admission and corrected to what was really used.
 
 ## Defaults
 

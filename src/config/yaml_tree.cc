@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <optional>
 #include <sstream>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -284,8 +285,10 @@ void find_duplicates(const Node& node, std::string_view path, Faults& faults) {
       faults.add(member.place, path, "merge keys (<<) are not supported", "write the keys out");
     }
   }
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto* left, const auto* right) { return left->key < right->key; });
+  std::sort(sorted.begin(), sorted.end(), [](const auto* left, const auto* right) {
+    // The members stand in one array, so the first of two equal keys has the lower address.
+    return std::tie(left->key, left) < std::tie(right->key, right);
+  });
   for (std::size_t i = 1; i < sorted.size(); ++i) {
     if (sorted[i]->key != sorted[i - 1]->key || sorted[i]->key == "<<") continue;
     faults.add(
