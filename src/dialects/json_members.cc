@@ -154,7 +154,11 @@ void JsonMembers::end_value(const char* at) {
       break;
     case Kept::timings: timings_ = capture_; break;
     case Kept::error:
-      if (!content_started_ && capture_ != "null") error_first_ = true;
+      // Neither null nor false nor "" is an error.
+      if (!content_started_ &&
+          (capture_.starts_with('{') || (capture_.starts_with('"') && capture_.size() > 2))) {
+        error_first_ = true;
+      }
       break;
     case Kept::none: break;
   }

@@ -25,7 +25,7 @@ class JsonMembers {
   /// A member that is content has begun: `choices` or `data` with an element, or another form of
   /// output that is not empty.
   [[nodiscard]] bool content_started() const { return content_started_; }
-  /// An `error` that is not null came to its end before any content.
+  /// An `error`, an object or a text, came to its end before any content.
   [[nodiscard]] bool error_first() const { return error_first_; }
   /// The last `usage` object, as it stood; empty: none.
   [[nodiscard]] const std::string& usage() const { return usage_; }

@@ -221,7 +221,7 @@ void JsonMeter::feed(std::string_view bytes, std::vector<std::string_view>& rela
       hold_.emit(bytes, relay);
       return;
     }
-    if (!members_.content_started() && !members_.broken() && decided()) {
+    if (members_.error_first() || (members_.complete() && !members_.content_started())) {
       const Signal signal = hold_.size() == 0
                                 ? read_error_in_success(bytes)
                                 : read_error_in_success(std::string(hold_.held()).append(bytes));

@@ -444,6 +444,10 @@ TEST(JsonMeter, T011_ErrorInsideA200) {
               code == 429 ? SignalClass::rate_limited : SignalClass::server_error);
   }
   EXPECT_TRUE(plain(R"({"error":"quota gone"})").error);
+  EXPECT_TRUE(plain(R"({"error":{"code":500},"choices":[{}]})").error);
+  EXPECT_TRUE(plain(R"({"error":{"code":500}} garbage)").error);
+  EXPECT_FALSE(plain(R"({"error":false,"choices":[{}]})").error);
+  EXPECT_FALSE(plain(R"({"error":"","choices":[{}]})").error);
   EXPECT_TRUE(plain(R"({"choices":[],"error":{"code":500}})").error);
   EXPECT_TRUE(plain(R"({"object":"error","message":"no","code":500})").error);
   EXPECT_FALSE(plain(R"({"error":null,"choices":[{"message":{"content":"x"}}]})").error);

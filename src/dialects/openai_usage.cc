@@ -59,7 +59,6 @@ Counts parse_usage(std::string_view object) {
       *total == *counts.input + *counts.output + *counts.reasoning) {
     *counts.output += *counts.reasoning;
   }
-  if (counts.cached && counts.input) counts.cached = std::min(*counts.cached, *counts.input);
   return counts;
 }
 
@@ -68,8 +67,9 @@ std::optional<Usage> to_usage(const Counts& counts) {
   Usage usage;
   usage.input_tokens = counts.input.value_or(0);
   usage.output_tokens = counts.output.value_or(0);
-  usage.cached_input_tokens = counts.cached;
-  usage.reasoning_tokens = counts.reasoning;
+  // Parts are never more than their whole, whatever was sent.
+  if (counts.cached) usage.cached_input_tokens = std::min(*counts.cached, usage.input_tokens);
+  if (counts.reasoning) usage.reasoning_tokens = std::min(*counts.reasoning, usage.output_tokens);
   return usage;
 }
 

@@ -13,7 +13,7 @@ namespace weir::dialects {
 struct Counts {
   std::optional<std::int64_t> input;
   std::optional<std::int64_t> output;
-  std::optional<std::int64_t> cached;     ///< held at `input`
+  std::optional<std::int64_t> cached;     ///< part of `input`
   std::optional<std::int64_t> reasoning;  ///< part of `output`
 };
 
@@ -23,7 +23,8 @@ struct Counts {
 /// stands outside the completion and is added to it (xAI; providers.md section 2).
 Counts parse_usage(std::string_view object);
 
-/// As values for settlement: none if neither side was given; a missing side counts 0.
+/// As values for settlement: none if neither side was given; a missing side counts 0, and a part is
+/// held at its whole.
 std::optional<Usage> to_usage(const Counts& counts);
 
 }  // namespace weir::dialects
