@@ -23,11 +23,23 @@ constexpr std::array<std::uint32_t, 64> kRound = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
+/// One round; the caller turns the names of the eight words instead of moving the words.
+inline void round(std::uint32_t a, std::uint32_t b, std::uint32_t c, std::uint32_t& d,
+                  std::uint32_t e, std::uint32_t f, std::uint32_t g, std::uint32_t& h,
+                  std::uint32_t added) {
+  const std::uint32_t big1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
+  const std::uint32_t first = h + big1 + (g ^ (e & (f ^ g))) + added;
+  const std::uint32_t big0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
+  d += first;
+  h = first + big0 + ((a & b) | (c & (a | b)));
+}
+
 void compress(Words& state, const std::uint8_t* block) {
-  std::array<std::uint32_t, 64> w{};
+  std::array<std::uint32_t, 64> w;  // every word is written below
   for (std::size_t t = 0; t < 16; ++t) {
-    w[t] = (std::uint32_t{block[4 * t]} << 24U) | (std::uint32_t{block[4 * t + 1]} << 16U) |
-           (std::uint32_t{block[4 * t + 2]} << 8U) | std::uint32_t{block[4 * t + 3]};
+    std::uint32_t word = 0;
+    std::memcpy(&word, block + 4 * t, sizeof word);
+    w[t] = std::endian::native == std::endian::little ? std::byteswap(word) : word;
   }
   for (std::size_t t = 16; t < 64; ++t) {
     const std::uint32_t small0 =
@@ -37,19 +49,15 @@ void compress(Words& state, const std::uint8_t* block) {
     w[t] = w[t - 16] + small0 + w[t - 7] + small1;
   }
   auto [a, b, c, d, e, f, g, h] = state;
-  for (std::size_t t = 0; t < 64; ++t) {
-    const std::uint32_t big1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    const std::uint32_t first = h + big1 + ((e & f) ^ (~e & g)) + kRound[t] + w[t];
-    const std::uint32_t big0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
-    const std::uint32_t second = big0 + ((a & b) ^ (a & c) ^ (b & c));
-    h = g;
-    g = f;
-    f = e;
-    e = d + first;
-    d = c;
-    c = b;
-    b = a;
-    a = first + second;
+  for (std::size_t t = 0; t < 64; t += 8) {
+    round(a, b, c, d, e, f, g, h, kRound[t] + w[t]);
+    round(h, a, b, c, d, e, f, g, kRound[t + 1] + w[t + 1]);
+    round(g, h, a, b, c, d, e, f, kRound[t + 2] + w[t + 2]);
+    round(f, g, h, a, b, c, d, e, kRound[t + 3] + w[t + 3]);
+    round(e, f, g, h, a, b, c, d, kRound[t + 4] + w[t + 4]);
+    round(d, e, f, g, h, a, b, c, kRound[t + 5] + w[t + 5]);
+    round(c, d, e, f, g, h, a, b, kRound[t + 6] + w[t + 6]);
+    round(b, c, d, e, f, g, h, a, kRound[t + 7] + w[t + 7]);
   }
   const Words added = {a, b, c, d, e, f, g, h};
   for (std::size_t i = 0; i < state.size(); ++i) state[i] += added[i];
