@@ -17,6 +17,7 @@
 #include "cli/completion.h"
 #include "cli/emulate.h"
 #include "cli/keys.h"
+#include "cli/load.h"
 #include "cli/serve.h"
 #include "cli/version.h"
 #include "config/schema_export.h"
@@ -34,6 +35,7 @@ struct Choice {
   ServeOptions serve{};
   CheckOptions check{};
   EmulateOptions emulate{};
+  LoadOptions load{};
   std::string key_name{};
   std::string keys_config{};
   std::string scenario{};
@@ -128,6 +130,18 @@ void add_emulate(CLI::App& app, Choice& choice) {
       ->type_name("N");
 }
 
+void add_load(CLI::App& app, Choice& choice) {
+  CLI::App* command = add(app, choice, "load", "Generate load and measure it",
+                          [&choice] { return load(choice.load, choice.out, choice.err); });
+  command->add_option("--url", choice.load.url, "Base URL, as an SDK takes it")
+      ->required()
+      ->type_name("URL");
+  command->add_option("--workload", choice.load.workload, "What to send, YAML")
+      ->required()
+      ->type_name("FILE");
+  command->add_flag("--json", choice.load.json, "Print JSON");
+}
+
 void add_sim(CLI::App& app, Choice& choice) {
   CLI::App* command = add(app, choice, "sim", "Run the governor in virtual time", [&choice] {
     return sim::run_scenario_file(choice.scenario, choice.sim, choice.out, choice.err);
@@ -217,7 +231,7 @@ void describe(CLI::App& app, Choice& choice) {
   add_check(app, choice);
   add_keys(app, choice);
   add_emulate(app, choice);
-  add_unbuilt(app, choice, "load", "Generate load and measure it");
+  add_load(app, choice);
   add_sim(app, choice);
   add_unbuilt(app, choice, "demo", "Compare straight traffic with governed traffic");
   add_unbuilt(app, choice, "diagnose", "Say which limit a provider's response hit");
