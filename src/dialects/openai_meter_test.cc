@@ -178,13 +178,12 @@ TEST(StreamMeter, T048_TakesOutWhatAskingPutIn) {
   EXPECT_EQ(stripped(R"({"choices":[{}],"usage":null})"), R"({"choices":[{}]})");
   // Not ours to take: usage beside choices, a chunk without choices, words in the model's text,
   // Azure's first chunk.
-  for (
-      const char* json :
-      {R"({"choices":[{"delta":{"content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}})",
-       R"({"usage":{"prompt_tokens":1,"completion_tokens":1}})",
-       R"({"choices":[{"delta":{"content":",\"usage\":null"}}]})",
-       R"({"choices":[{"delta":{"content":"a"},"usage":null}]})",
-       R"({"choices":[],"prompt_filter_results":[]})"}) {
+  for (const char* json : {R"({"choices":[{"delta":{"content":""},"finish_reason":"stop"}],)"
+                           R"("usage":{"prompt_tokens":1}})",
+                           R"({"usage":{"prompt_tokens":1,"completion_tokens":1}})",
+                           R"({"choices":[{"delta":{"content":",\"usage\":null"}}]})",
+                           R"({"choices":[{"delta":{"content":"a"},"usage":null}]})",
+                           R"({"choices":[],"prompt_filter_results":[]})"}) {
     EXPECT_EQ(stripped(json), json);
   }
 }
@@ -417,7 +416,8 @@ TEST(StreamMeter, T121_DeepDataIsPassed) {
 TEST(JsonMeter, ReadsUsageFromAnywhere) {
   const char* numbers = R"({"prompt_tokens":9,"completion_tokens":12,"total_tokens":21})";
   const std::string choices =
-      R"("choices":[{"message":{"content":"a \"usage\": {\"prompt_tokens\":1} \\"},"usage":{"prompt_tokens":5}}])";
+      R"("choices":[{"message":{"content":"a \"usage\": {\"prompt_tokens\":1} \\"},)"
+      R"("usage":{"prompt_tokens":5}}])";
   for (const std::string& body : {"{" + choices + ",\"usage\":" + numbers + "}",
                                   std::string("{\"usage\":") + numbers + "," + choices + "}",
                                   "\n\n { " + choices + " , \"usage\" : " + numbers + " } \n"}) {

@@ -327,7 +327,8 @@ TEST(OpenAiRequest, T048_AskForUsageChangesOnlyThat) {
       {R"({"stream_options":{},"model":"m","stream":true})",
        R"({"stream_options":{"include_usage":true},"model":"m","stream":true})"},
       {R"({"stream_options":{"include_obfuscation":false},"model":"m","stream":true})",
-       R"({"stream_options":{"include_usage":true,"include_obfuscation":false},"model":"m","stream":true})"},
+       R"({"stream_options":{"include_usage":true,"include_obfuscation":false},)"
+       R"("model":"m","stream":true})"},
       {R"({"stream_options":{"a":1,"include_usage":false},"model":"m","stream":true})",
        R"({"stream_options":{"a":1,"include_usage":true},"model":"m","stream":true})"},
       {R"({"stream_options":{"include_usage": null },"model":"m","stream":true})",

@@ -73,7 +73,8 @@ TEST(OpenAiSignal, TheExhaustedDimensionNamesTheWait) {
 
 TEST(OpenAiSignal, T001_T002_HintsDegradeInOrder) {
   const std::string body =
-      R"({"error":{"message":"on requests per min (RPM). Please try again in 84ms.","type":"requests"}})";
+      R"({"error":{"message":"on requests per min (RPM). Please try again in 84ms.",)"
+      R"("type":"requests"}})";
   EXPECT_EQ(read(429, body, {{"retry-after", "7"}}).retry_after, seconds(7));
   EXPECT_EQ(read(429, body, {{"retry-after", "soon"}}).retry_after, milliseconds(84));
   EXPECT_EQ(read(429, body, {{"retry-after", "1234567890123456789012345"}}).retry_after,
@@ -101,9 +102,8 @@ TEST(OpenAiSignal, T005_DelaysInTheBody) {
 }
 
 TEST(OpenAiSignal, T007_OutOfCreditIsTerminal) {
-  const Signal signal = read(
-      429,
-      R"({"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}})");
+  const Signal signal = read(429, R"({"error":{"message":"You exceeded your current quota",)"
+                                  R"("type":"insufficient_quota","code":"insufficient_quota"}})");
   EXPECT_EQ(signal.kind, SignalClass::quota_exhausted);
   EXPECT_EQ(signal.limiter, Limiter::budget);
   EXPECT_EQ(read(402, "").kind, SignalClass::quota_exhausted);
