@@ -165,18 +165,20 @@ Outcome Governor::Impl::submit(const Call& call, Instant now) {
       call.leaf.value());
   const bool behind_own = lane != lane_index_.end() && lanes_[lane->second].count > 0;
   const bool behind_others = contended(profile) && wait > Duration{0};
+  Try outcome;
   if (profile.observe || (!behind_own && !behind_others)) {
-    const Try outcome = attempt(slot, now);
+    outcome = attempt(slot, now);
     if (outcome.granted) return Admitted{id_of(slot), record.grant};
     if (outcome.by != nullptr) {
       record.limit = outcome.by->limit;
       if (!outcome.own) outcome.by->meter().note_blocked(1, now);
     }
   }
-  return refuse_or_queue(slot, wait > Duration{0}, now);
+  return refuse_or_queue(slot, wait > Duration{0}, outcome, now);
 }
 
-Outcome Governor::Impl::refuse_or_queue(std::uint32_t slot, bool may_wait, Instant now) {
+Outcome Governor::Impl::refuse_or_queue(std::uint32_t slot, bool may_wait, const Try& tried,
+                                        Instant now) {
   Record& record = calls_[slot];
   const ClassId class_id = record.call.traffic_class;
   const Start start = earliest(record.call, now);
@@ -200,6 +202,16 @@ Outcome Governor::Impl::refuse_or_queue(std::uint32_t slot, bool may_wait, Insta
     return Refused{refusal};
   }
   enqueue(slot, false);
+  const std::uint32_t lane = record.lane;
+  Group& group = groups_[lanes_[lane].group];
+  // What was just found out need not be found out again.
+  if (tried.own && lanes_[lane].count == 1) {
+    park(lane, tried.when, tried.by);
+  } else if (tried.deployment != kNoIndex && group.ready_lanes == 1) {
+    group.blocked_until = std::max(tried.when, saturating_add(now, Duration{1}));
+    group.only_time_helps =
+        !tried.by_size && tried.by != nullptr && tried.by->limit.unit == Unit::requests;
+  }
   return Queued{id_of(slot), saturating_sub(std::max(now, start.realistic), now)};
 }
 

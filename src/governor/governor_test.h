@@ -119,7 +119,12 @@ class World {
       time = std::max(time, to_seconds(due.time_since_epoch()));
       std::vector<Event> events;
       governor().advance(std::max(due, now()), events);
-      for (const Event& event : events) all.emplace_back(time, event);
+      for (const Event& event : events) {
+        all.emplace_back(time, event);
+        if (send_granted && std::holds_alternative<Grant>(event.what)) {
+          governor().sent(event.call, now());
+        }
+      }
     }
     time = until;
     std::vector<Event> events;
@@ -141,6 +146,7 @@ class World {
 
   Policy policy;
   double time = 1000;
+  bool send_granted = false;  ///< run_to stamps what it grants
 
  private:
   std::unique_ptr<Governor> made_;

@@ -136,7 +136,7 @@ class Governor::Impl {
   std::uint32_t take_slot();
   void release_slot(std::uint32_t slot);
   [[nodiscard]] bool known(const Call& call) const;
-  Outcome refuse_or_queue(std::uint32_t slot, bool may_wait, Instant now);
+  Outcome refuse_or_queue(std::uint32_t slot, bool may_wait, const Try& tried, Instant now);
   std::optional<LimitRef> never_fits(const Call& call) const;
   void remap_queued(const Policy& old, Instant now);
 

@@ -71,6 +71,11 @@ void Pacer::raise(double amount, const Slope& slope, Instant at) {
   at_ = std::max(at_, at);
 }
 
+void Pacer::rescale(double factor, const Slope& before, Instant now) {
+  debt_ = debt(before, now) * std::clamp(factor, 0.0, 1.0);
+  at_ = std::max(at_, now);
+}
+
 Instant Pacer::falls_to(double level, const Slope& slope, Instant now) const {
   const Instant from = std::max(at_, now);
   const double excess = debt(slope, from) - level;

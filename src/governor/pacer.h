@@ -37,6 +37,9 @@ class Pacer {
   void correct(double delta, const Slope& slope, Instant now);
   /// Puts the debt to at least `amount`, as it will stand at `at`.
   void raise(double amount, const Slope& slope, Instant at);
+  /// The slope is about to change to `factor` times what it was: a debt keeps its length in time
+  /// where the slope falls, and its amount where it rises.
+  void rescale(double factor, const Slope& before, Instant now);
   [[nodiscard]] double debt(const Slope& slope, Instant now) const;
   /// When the debt will be at most `level`; `now` if it is.
   [[nodiscard]] Instant falls_to(double level, const Slope& slope, Instant now) const;

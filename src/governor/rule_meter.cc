@@ -36,7 +36,7 @@ constexpr double kReleaseOffset = kPaceFactorBusy - 1 + kBurstBusyRequests;
 
 // Calls that were in flight when a predecessor died are cut, and a provider that counts at the end
 // counts what they had used at once, on top of a full window. In a short window that is much of it.
-constexpr Duration kCutCalls = std::chrono::seconds(5);
+constexpr Duration kCutCalls = std::chrono::seconds(10);
 
 double nanoseconds(Duration duration) { return static_cast<double>(duration.count()); }
 
@@ -61,6 +61,13 @@ RuleMeter::RuleMeter(const MeterSettings& settings, Instant now)
 void RuleMeter::configure(const MeterSettings& settings, Instant now) {
   const bool was_bucket = bucket();
   const std::int64_t before = used(now);
+  const double factor = settings_.rule.amount > 0 ? static_cast<double>(settings.rule.amount) /
+                                                        static_cast<double>(settings_.rule.amount)
+                                                  : 1;
+  if (!level()) {
+    pacer_.rescale(factor, pace_slope(now), now);
+    bucket_.rescale(factor, mirror_slope(), now);
+  }
   settings_ = settings;
   if (was_bucket && !bucket()) log_.add(now, before);
   if (!was_bucket && bucket()) {
@@ -118,7 +125,8 @@ double RuleMeter::burst(Instant now) const {
     const double busy = tokens() ? kBurstBusyTokens : kBurstBusyRequests;
     part += (busy - part) * saturation(now);
   }
-  return std::max(1.0, amount * part);
+  // One request more than the next, so that a departure which came late is made up for.
+  return std::max(std::min(2.0, amount), amount * part);
 }
 
 Slope RuleMeter::mirror_slope() const { return Slope{rate(), kDawn, Duration{0}}; }
@@ -211,7 +219,8 @@ bool RuleMeter::paced(Instant now) const {
   if (settings_.rule.enforce == Enforcement::unknown || settings_.rule.window < kMinute) {
     return true;
   }
-  return saturating_sub(now, blocked_at_) <= settings_.rule.window / 4;
+  // A lump that fills the window at once blocks it for as long as the window is.
+  return saturating_sub(now, blocked_at_) <= settings_.rule.window + settings_.rule.window / 4;
 }
 
 bool RuleMeter::fits(std::int64_t amount, std::int64_t paced_amount, Instant now) {
