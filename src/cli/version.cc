@@ -17,4 +17,8 @@ std::string version_line() {
                      kCommit);
 }
 
+std::string version() { return WEIR_VERSION; }
+
+std::string commit() { return kCommit; }
+
 }  // namespace weir::cli

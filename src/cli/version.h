@@ -8,4 +8,9 @@ namespace weir::cli {
 /// One line: version, build type, compiler, commit.
 std::string version_line();
 
+/// The version alone, "0.1.0".
+std::string version();
+/// The commit it was built from; "unknown" outside a checkout.
+std::string commit();
+
 }  // namespace weir::cli
