@@ -82,16 +82,39 @@ void LoopContext::give_back(std::unique_ptr<SessionBuffers> buffers) {
   spare_.push_back(std::move(buffers));
 }
 
-std::optional<Identity> identify(const Plan& plan, const http::RequestHead& head,
-                                 WallTime wall_now) {
+const config::VirtualKey* KeyMemory::find(const Plan& plan, std::string_view presented) {
+  if (plan_ != &plan) {
+    for (auto& entry : entries_) entry = Entry{};
+    plan_ = &plan;
+  }
+  // The slot depends on what was presented and on no secret.
+  std::uint32_t hash = 2166136261U;
+  for (const char c : presented) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
+  Entry& entry = entries_[(hash ^ (hash >> 16U)) % entries_.size()];
+  if (entry.key != nullptr && entry.presented.size() == presented.size()) {
+    unsigned difference = 0;
+    for (std::size_t i = 0; i < presented.size(); ++i) {
+      difference |= static_cast<unsigned>(static_cast<unsigned char>(presented[i]) ^
+                                          static_cast<unsigned char>(entry.presented[i]));
+    }
+    if (difference == 0) return entry.key;
+  }
+  const auto index = config::find_key(plan.config(), presented);
+  if (!index) return nullptr;
+  entry.presented = presented;
+  entry.key = &plan.config().keys[*index];
+  return entry.key;
+}
+
+std::optional<Identity> identify(KeyMemory& keys, const Plan& plan, const http::RequestHead& head,
+                                 const Clock& clock) {
   if (!plan.config().auth_required) return Identity{};
   const std::string_view presented = presented_key(head);
   if (presented.empty()) return std::nullopt;
-  const auto index = config::find_key(plan.config(), presented);
-  if (!index) return std::nullopt;
-  const auto& key = plan.config().keys[*index];
-  if (key.expires && *key.expires <= wall_now) return std::nullopt;
-  return Identity{&key};
+  const config::VirtualKey* key = keys.find(plan, presented);
+  if (key == nullptr) return std::nullopt;
+  if (key->expires && *key->expires <= clock.wall()) return std::nullopt;
+  return Identity{key};
 }
 
 std::string make_trace_id(Rng& rng) {
@@ -154,7 +177,7 @@ std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
                         "/v1.");
   }
   const auto& plan = context_.current_plan();
-  if (!identify(*plan, head, context_.gateway.clock().wall())) {
+  if (!identify(context_.keys, *plan, head, context_.gateway.clock())) {
     return refuse_early(Problem::unauthorized,
                         "The key is missing or not valid; send it as Authorization: Bearer.");
   }
@@ -169,8 +192,8 @@ std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
 std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
                                                    http::Responder& responder) {
   const Routed routed = find_route(request.head);
-  const auto& plan = context_.current_plan();
-  const auto identity = identify(*plan, request.head, context_.gateway.clock().wall());
+  const std::shared_ptr<const Plan> plan = context_.current_plan();
+  const auto identity = identify(context_.keys, *plan, request.head, context_.gateway.clock());
   if (!routed.route || !identity) {
     // on_head let it pass; the configuration changed while the body came.
     const std::string out =
@@ -184,7 +207,7 @@ std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
   const Route& route = *routed.route;
   if (route.kind == RouteKind::call) {
     auto session = std::make_unique<Session>(context_, responder, route);
-    session->start(request);
+    session->start(request, plan, *identity);
     return session;
   }
   const std::string trace_id = make_trace_id(context_.rng);

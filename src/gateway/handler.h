@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -31,6 +32,23 @@ struct SessionBuffers {
   void clear();
 };
 
+/// Keys that were found lately, so that a caller's next request need not be hashed again. It holds
+/// keys as presented, in memory only, as the connections' buffers do; they are compared in a time
+/// that depends on their lengths only. Bounded. Threads: its loop's.
+class KeyMemory {
+ public:
+  /// The key of `plan` that `presented` is; null: none of them.
+  const config::VirtualKey* find(const Plan& plan, std::string_view presented);
+
+ private:
+  struct Entry {
+    std::string presented;
+    const config::VirtualKey* key = nullptr;
+  };
+  const Plan* plan_ = nullptr;
+  std::array<Entry, 64> entries_;
+};
+
 /// What the sessions of one handler share. Threads: its loop's.
 struct LoopContext {
   LoopContext(Gateway& gateway, http::Loop& loop, http::Connector& connector);
@@ -48,6 +66,7 @@ struct LoopContext {
   std::shared_ptr<Mailbox> mailbox;
   Rng rng;
   SeriesCache series;
+  KeyMemory keys;
   telemetry::LogBudget refusal_lines{10};
   telemetry::LogBudget fault_lines{10};
   std::uint32_t round_trip_turn = 0;  ///< the socket is asked for its round trip now and then
@@ -80,8 +99,8 @@ class Handler final : public http::Handler {
 
 /// Finds the key of a head in `plan`. Absent: no key, an unknown one, or an expired one; which of
 /// them is not told.
-std::optional<Identity> identify(const Plan& plan, const http::RequestHead& head,
-                                 WallTime wall_now);
+std::optional<Identity> identify(KeyMemory& keys, const Plan& plan, const http::RequestHead& head,
+                                 const Clock& clock);
 
 /// 32 hex digits.
 std::string make_trace_id(Rng& rng);

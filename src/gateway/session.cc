@@ -41,13 +41,14 @@ Session::~Session() {
   context_.give_back(std::move(buffers_));
 }
 
-void Session::start(const http::Request& request) {
+void Session::start(const http::Request& request, std::shared_ptr<const Plan> plan,
+                    const Identity& identity) {
   received_ = now();
   body_ = request.body;
   http_1_0_ = request.head.minor_version == 0;
   keep_alive_ = request.head.keep_alive;
-  plan_ = context_.current_plan();
-  identity_plan_ = plan_;
+  plan_ = std::move(plan);
+  key_ = identity.key;
   if (!read(request)) return;
   admit(request);
 }
@@ -97,16 +98,20 @@ std::optional<ClassId> Session::pick_class(const Plan& plan, const ProfilePolicy
   return lowest ? *lowest : plan.config().default_class;
 }
 
-bool Session::resolve(const http::Request& request, const Plan& plan, Call& call) {
-  const auto identity = identify(plan, request.head, context_.gateway.clock().wall());
+bool Session::reidentify(const http::Request& request) {
+  plan_ = context_.fetch_plan();
+  const auto identity = identify(context_.keys, *plan_, request.head, context_.gateway.clock());
+  key_ = identity ? identity->key : nullptr;
+  if (identity) return true;
   ErrorAnswer reply;
-  if (!identity) {
-    reply.problem = Problem::unauthorized;
-    reply.message = "The key is missing or not valid; send it as Authorization: Bearer.";
-    answer(reply, row(reply.problem).code);
-    return false;
-  }
-  key_ = identity->key;
+  reply.problem = Problem::unauthorized;
+  reply.message = "The key is missing or not valid; send it as Authorization: Bearer.";
+  answer(reply, row(reply.problem).code);
+  return false;
+}
+
+bool Session::resolve(const http::Request& request, const Plan& plan, Call& call) {
+  ErrorAnswer reply;
   const auto profile = plan.find_profile(facts_.model);
   if (!profile) {
     reply.problem = Problem::model_not_found;
@@ -119,7 +124,7 @@ bool Session::resolve(const http::Request& request, const Plan& plan, Call& call
     return false;
   }
   profile_name_ = plan.profile(*profile).name;
-  if (!may_use(*identity, facts_.model)) {
+  if (!may_use(Identity{key_}, facts_.model)) {
     reply.problem = Problem::model_not_allowed;
     const std::string message =
         fmt::format("This key may not use the model \"{}\"; GET /v1/models lists those it may.",
@@ -165,8 +170,7 @@ void Session::admit(const http::Request& request) {
     call.cookie = cookie_;
     auto outcome = context_.gateway.dispatcher().submit(call, *plan_, now());
     if (!outcome) {
-      plan_ = context_.fetch_plan();
-      identity_plan_ = plan_;
+      if (!reidentify(request)) return;
       continue;
     }
     // The head's views end with this call, and the request may be sent later.
@@ -193,6 +197,7 @@ void Session::admit(const http::Request& request) {
 void Session::on_event(const governor::Event& event, const std::shared_ptr<const Plan>& plan) {
   if (phase_ != Phase::waiting || event.call != call_) return;
   if (plan_ != plan) {
+    if (!identity_plan_) identity_plan_ = std::move(plan_);
     plan_ = plan;
     class_ = plan->find_class(class_name_).value_or(ClassId{});
   }

@@ -34,8 +34,9 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   Session(LoopContext& context, http::Responder& responder, const Route& route);
   ~Session() override;
 
-  /// Takes the request on; may answer within the call.
-  void start(const http::Request& request);
+  /// Takes the request on, for a caller found in `plan`; may answer within the call.
+  void start(const http::Request& request, std::shared_ptr<const Plan> plan,
+             const Identity& identity);
 
   // http::Session
   void on_peer_gone() override;
@@ -61,6 +62,7 @@ class Session final : public http::Session, public http::ResponseSink, public Re
 
   // session.cc: up to the request's departure
   bool read(const http::Request& request);
+  bool reidentify(const http::Request& request);
   bool resolve(const http::Request& request, const Plan& plan, Call& call);
   std::optional<ClassId> pick_class(const Plan& plan, const ProfilePolicy& profile,
                                     std::string_view wanted);
@@ -107,8 +109,8 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   // the request
   std::string_view body_;
   dialects::RequestFacts facts_;
-  const config::VirtualKey* key_ = nullptr;  ///< of `identity_plan_`
-  std::shared_ptr<const Plan> identity_plan_;
+  const config::VirtualKey* key_ = nullptr;    ///< null: auth is none
+  std::shared_ptr<const Plan> identity_plan_;  ///< keeps `key_` alive after a reload
   std::string query_;
   std::string class_name_;    ///< for answers; ids change with a reload
   std::string profile_name_;  ///< the same

@@ -65,7 +65,7 @@ std::string refusal_message(const Refusal& refusal, std::string_view owner,
 }  // namespace
 
 std::string_view Session::tenant() const {
-  return key_ != nullptr ? std::string_view(key_->tenant) : identity_plan_->default_tenant();
+  return key_ != nullptr ? std::string_view(key_->tenant) : plan_->default_tenant();
 }
 
 void Session::settle(Ending ending) {
@@ -94,10 +94,8 @@ void Session::fill_answer(ErrorAnswer& answer) const {
   answer.trace_id = trace_id_;
   answer.model_profile = profile_name_;
   answer.request_class = class_name_;
-  if (identity_plan_) {
-    answer.tenant_id = tenant();
-    if (key_ != nullptr) answer.api_key_id = key_->id;
-  }
+  answer.tenant_id = tenant();
+  if (key_ != nullptr) answer.api_key_id = key_->id;
   if (grant_.deployment.valid() && grant_.deployment.value() < plan_->policy().deployments.size()) {
     const auto& deployment = plan_->deployment(grant_.deployment);
     answer.provider = plan_->provider(deployment.provider).name;

@@ -451,7 +451,8 @@ TEST(Session, T045_ReserveReturnsOnEveryExitPath) {
     EXPECT_FALSE(world.connector.last().open) << what;
   }
   // Only the answered call left a charge.
-  for (const auto& meter : world.snapshot().deployments[0].meters) {
+  const auto state = world.snapshot();
+  for (const auto& meter : state.deployments[0].meters) {
     if (meter.rule.unit == Unit::total_tokens) {
       EXPECT_EQ(meter.used, 12);
     }
@@ -595,7 +596,7 @@ TEST(Session, MaxWaitZeroDoesNotQueue) {
   EXPECT_TRUE(world.snapshot().queued == 0);
 }
 
-TEST(Session, BackPressurePausesTheProvider) {
+TEST(Session, T110_SlowReaderPausesTheProvider) {
   World world(config_text());
   auto client = world.chat(World::kStream);
   begin_stream(world.connector.last());
@@ -658,6 +659,108 @@ TEST(Session, T132_ReloadKeepsWhatRunsAndMovesWhatWaits) {
   EXPECT_FALSE(contains(stream->unchunked(), "error"));
   EXPECT_TRUE(world.idle());
   EXPECT_TRUE(world.metric(R"(weir_config_reloads_total{result="applied"} 1)"));
+}
+
+/// The configuration with limits on tenant acme.
+std::string with_tenant_limits(std::string_view limits) {
+  std::string text = config_text("rpm: 600000");
+  const std::string_view place = "  acme:\n";
+  text.insert(text.find(place) + place.size(), "    limits: {" + std::string(limits) + "}\n");
+  return text;
+}
+
+TEST(Session, T010_RefusalsSayWhenAndWhy) {
+  World world(with_tenant_limits("rpm: 2"));
+  for (int i = 0; i < 2; ++i) {
+    auto client = world.chat();
+    ASSERT_EQ(world.connector.attempts.size(), static_cast<std::size_t>(i + 1));
+    world.connector.last().sent();
+    world.connector.last().answer(200, World::kAnswer);
+    EXPECT_EQ(client->status(), 200);
+  }
+  auto refused = world.chat(World::kChat, {{"x-weir-max-wait", "0"}});
+  ASSERT_EQ(refused->status(), 429);
+  EXPECT_TRUE(contains(refused->body(), R"("limiter":"rpm")"));
+  EXPECT_TRUE(contains(refused->body(), R"("limited_by":"tenant:acme")"));
+  EXPECT_TRUE(contains(refused->body(), R"("gateway_decision":"rejected_locally")"));
+  const std::string longer = refused->field("x-weir-retry-after-ms");
+  const int seconds_told = std::stoi(refused->field("retry-after"));
+  EXPECT_GE(seconds_told, 1);
+  EXPECT_LE(seconds_told, 59);
+  world.pass(longer.empty() ? Duration(seconds(seconds_told))
+                            : Duration(milliseconds(std::stoll(longer))));
+  auto again = world.chat(World::kChat, {{"x-weir-max-wait", "0"}});
+  EXPECT_FALSE(again->finished) << "retrying exactly then is admitted: " << again->body();
+  EXPECT_EQ(world.connector.attempts.size(), 3U);
+}
+
+TEST(Session, T053_SlotFreedOnCancel) {
+  World world(with_tenant_limits("concurrency: 1"));
+  for (int i = 0; i < 100; ++i) {
+    auto client = world.chat(World::kStream);
+    ASSERT_EQ(world.connector.attempts.size(), static_cast<std::size_t>(i + 1));
+    begin_stream(world.connector.last());
+    world.connector.last().answer_body(kEvent);
+    client->leave();
+  }
+  auto client = world.chat();
+  EXPECT_EQ(world.connector.attempts.size(), 101U) << "admitted at once";
+  world.connector.last().sent();
+  world.connector.last().answer(200, World::kAnswer);
+  EXPECT_TRUE(world.idle());
+  EXPECT_TRUE(world.metric(R"(weir_inflight{deployment="chat-1"} 0)"));
+}
+
+TEST(Session, T056_ConcurrencyIsNotRefilledByTheClock) {
+  World world(with_tenant_limits("concurrency: 1"));
+  auto first = world.chat(World::kStream);
+  begin_stream(world.connector.last());
+  world.connector.last().answer_body(kEvent);
+  auto second = world.chat();
+  for (int i = 0; i < 25; ++i) {
+    world.pass(seconds(1));
+    EXPECT_EQ(world.connector.attempts.size(), 1U);
+  }
+  world.connector.attempts[0]->answer_body(kDone);
+  world.connector.attempts[0]->answer_end();
+  world.pass(milliseconds(10));
+  EXPECT_EQ(world.connector.attempts.size(), 2U);
+}
+
+TEST(Session, T057_LimitEditedWhileRequestsRun) {
+  World world(with_tenant_limits("concurrency: 2"));
+  auto first = world.chat(World::kStream);
+  auto second = world.chat(World::kStream);
+  begin_stream(*world.connector.attempts[0]);
+  begin_stream(*world.connector.attempts[1]);
+  world.gateway->reload(World::parse(config_text("rpm: 600000")));
+  world.connector.attempts[0]->answer_body(std::string(kEvent) + std::string(kDone));
+  world.connector.attempts[0]->answer_end();
+  world.gateway->reload(World::parse(with_tenant_limits("concurrency: 1")));
+  world.connector.attempts[1]->answer_body(std::string(kEvent) + std::string(kDone));
+  world.connector.attempts[1]->answer_end();
+  EXPECT_TRUE(world.idle());
+  world.gateway->reload(World::parse(with_tenant_limits("concurrency: 2")));
+  auto third = world.chat();
+  auto fourth = world.chat();
+  EXPECT_EQ(world.connector.attempts.size(), 4U);
+  third->leave();
+  fourth->leave();
+  EXPECT_TRUE(world.idle());
+}
+
+TEST(Session, AReloadThatDropsTheKeyEndsNothingThatRuns) {
+  World world(config_text("concurrency: 1"));
+  auto stream = world.chat(World::kStream);
+  begin_stream(world.connector.last());
+  std::string text = config_text("concurrency: 1");
+  text.replace(text.find("prod: {hash: \"sha256:38deb"), 26, "prod: {hash: \"sha256:00000");
+  world.gateway->reload(World::parse(text));
+  EXPECT_EQ(world.chat()->status(), 401);
+  world.connector.last().answer_body(std::string(kEvent) + std::string(kDone));
+  world.connector.last().answer_end();
+  EXPECT_TRUE(stream->kept_alive);
+  EXPECT_TRUE(world.idle());
 }
 
 }  // namespace
