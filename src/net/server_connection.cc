@@ -20,7 +20,9 @@ constexpr std::size_t kKeptOut = std::size_t{64} << 10U;  ///< capacity of `out_
 constexpr std::size_t kFirstRoom = std::size_t{256} << 10U;
 /// The least rate of a body, once the idle time-out has passed. Units: bytes per second.
 constexpr std::int64_t kLeastRate = 1024;
+/// How long a client may still be sending after its answer: between two reads, and in all.
 constexpr Duration kLinger = std::chrono::seconds(5);
+constexpr Duration kLingerAtMost = std::chrono::seconds(30);
 constexpr std::size_t kLeastDrain = std::size_t{1} << 20U;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr std::string_view kCloseField = "connection: close\r\n";
@@ -404,6 +406,7 @@ void ServerConnection::exchange_over() {
   } else if (!keep_alive_ || (server_.draining_ && ahead_.empty() && !readable_)) {
     state_ = State::lingering;
     ::shutdown(stream_.fd(), SHUT_WR);
+    linger_until_ = loop_.now() + kLingerAtMost;
     idle_timer_.set(loop_.now() + kLinger);
     linger();
   } else {
@@ -434,6 +437,7 @@ void ServerConnection::send_last(std::string_view answer) {
   server_.give_block(std::move(block_));
   if (state_ == State::closed) return;
   if (buffered() == 0) ::shutdown(stream_.fd(), SHUT_WR);
+  linger_until_ = loop_.now() + kLingerAtMost;
   idle_timer_.set(loop_.now() + kLinger);
 }
 
@@ -446,7 +450,11 @@ void ServerConnection::linger() {
     const std::size_t got = read_some(scratch.data(), scratch.size());
     if (got == 0) return;
     drained_ += got;
-    if (drained_ > bound) close();
+    if (drained_ > bound) {
+      close();
+    } else {
+      idle_timer_.set(std::min(loop_.now() + kLinger, linger_until_));
+    }
   }
 }
 

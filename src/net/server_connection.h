@@ -75,6 +75,7 @@ class ServerConnection final : public Watcher, public Deferred, public http::Res
   Timer idle_timer_;
   Timer session_timer_;
   Instant body_since_;
+  Instant linger_until_;
 
   bool readable_ = false;
   bool peer_closed_ = false;
