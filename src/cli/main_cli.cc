@@ -15,6 +15,7 @@
 
 #include "cli/check.h"
 #include "cli/completion.h"
+#include "cli/demo.h"
 #include "cli/emulate.h"
 #include "cli/keys.h"
 #include "cli/load.h"
@@ -36,6 +37,7 @@ struct Choice {
   CheckOptions check{};
   EmulateOptions emulate{};
   LoadOptions load{};
+  DemoOptions demo{};
   std::string key_name{};
   std::string keys_config{};
   std::string scenario{};
@@ -142,6 +144,15 @@ void add_load(CLI::App& app, Choice& choice) {
   command->add_flag("--json", choice.load.json, "Print JSON");
 }
 
+void add_demo(CLI::App& app, Choice& choice) {
+  CLI::App* command = add(app, choice, "demo", "Compare straight traffic with governed traffic",
+                          [&choice] { return demo(choice.demo, choice.out, choice.err); });
+  command->add_flag("--json", choice.demo.json, "Print JSON");
+  command->add_option("--report", choice.demo.report, "Where the page is written")
+      ->capture_default_str()
+      ->type_name("FILE");
+}
+
 void add_sim(CLI::App& app, Choice& choice) {
   CLI::App* command = add(app, choice, "sim", "Run the governor in virtual time", [&choice] {
     return sim::run_scenario_file(choice.scenario, choice.sim, choice.out, choice.err);
@@ -233,7 +244,7 @@ void describe(CLI::App& app, Choice& choice) {
   add_emulate(app, choice);
   add_load(app, choice);
   add_sim(app, choice);
-  add_unbuilt(app, choice, "demo", "Compare straight traffic with governed traffic");
+  add_demo(app, choice);
   add_unbuilt(app, choice, "diagnose", "Say which limit a provider's response hit");
   add_unbuilt(app, choice, "usage", "Say what a provider's response is charged");
   add_unbuilt(app, choice, "tokens", "Count tokens, exact and estimated");
