@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,10 +75,16 @@ struct RunOptions {
   bool json = false;
   std::vector<std::uint64_t> seeds;  ///< empty: the file's
   std::string style, load;           ///< not empty: only these
+  std::string trace;                 ///< not empty: a CSV file whose arrivals replace the file's
+  std::optional<Strategy> strategy;  ///< instead of the file's
+  /// Monotonic seconds, read by the caller's clock, for the speed of the simulation; absent: not
+  /// printed.
+  std::function<double()> wall_seconds;
 };
 
 /// Runs every world of the file with every seed and writes a table, or JSON, to `out` and faults to
-/// `faults`. Answers the exit code: 0 all goals held, 1 one was missed, 3 the file is invalid.
+/// `faults`. Answers the exit code: 0 all goals held, 1 one was missed, 3 the file or the trace is
+/// invalid or nothing was chosen.
 int run_scenario_file(const std::string& path, const RunOptions& options, std::ostream& out,
                       std::ostream& faults);
 

@@ -12,7 +12,7 @@ namespace weir::sim {
 struct RunSummary {
   std::string name;
   std::string about;
-  double wall_seconds = 0;  ///< of the machine, for the speed of the simulation
+  double wall_seconds = 0;  ///< of the machine, for the simulation's speed; 0: not measured
 };
 
 /// One line for each world, its seeds put together (worst figure of any seed), and what missed.

@@ -1,40 +1,69 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <ostream>
+#include <utility>
 
 #include "sim/harness.h"
 #include "sim/report.h"
+#include "sim/workload.h"
 
 namespace weir::sim {
+namespace {
+
+/// Leaves the worlds that were asked for, changed as asked for.
+Result<void> choose(const RunOptions& options, std::vector<Scenario>& scenarios) {
+  std::erase_if(scenarios, [&](const Scenario& scenario) {
+    return (!options.style.empty() && options.style != scenario.style) ||
+           (!options.load.empty() && options.load != scenario.load);
+  });
+  if (scenarios.empty()) {
+    return fail(ErrorCode::not_found,
+                "No world of the scenario has that style and load; leave one of them out.");
+  }
+  if (options.strategy) {
+    for (Scenario& scenario : scenarios) scenario.told.strategy = *options.strategy;
+  }
+  if (options.trace.empty()) return {};
+  std::ifstream in(options.trace, std::ios::binary);
+  if (!in) {
+    return fail(ErrorCode::io,
+                "The trace '" + options.trace + "' cannot be read; name a CSV file.");
+  }
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  const Result<std::vector<TraceRow>> rows = parse_trace(text);
+  if (!rows) return fail(rows.error());
+  for (Scenario& scenario : scenarios) scenario.workload.arrivals.trace = *rows;
+  return {};
+}
+
+}  // namespace
 
 int run_scenario_file(const std::string& path, const RunOptions& options, std::ostream& out,
                       std::ostream& faults) {
-  const Result<ScenarioSet> loaded = load_scenarios(path);
+  Result<ScenarioSet> loaded = load_scenarios(path);
   if (!loaded) {
     faults << loaded.error().text << '\n';
     return 3;
   }
-  // The only real time in a simulation: how fast it ran on this machine.
-  const auto start = std::chrono::steady_clock::now();
+  if (const Result<void> chosen = choose(options, loaded->scenarios); !chosen) {
+    faults << chosen.error().text << '\n';
+    return 3;
+  }
+  const double start = options.wall_seconds ? options.wall_seconds() : 0;
   const std::vector<std::uint64_t>& seeds = options.seeds.empty() ? loaded->seeds : options.seeds;
   std::vector<Report> reports;
   for (const Scenario& scenario : loaded->scenarios) {
-    if (!options.style.empty() && options.style != scenario.style) continue;
-    if (!options.load.empty() && options.load != scenario.load) continue;
     for (const std::uint64_t seed : seeds) reports.push_back(run(scenario, seed));
-  }
-  if (reports.empty()) {
-    faults << "No world of " << path << " has that style and load; leave one of them out.\n";
-    return 3;
   }
   RunSummary summary;
   summary.name = loaded->name;
   summary.about = loaded->about;
-  summary.wall_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (options.wall_seconds) summary.wall_seconds = options.wall_seconds() - start;
   out << (options.json ? json(summary, reports) : table(summary, reports));
-  bool held = true;
-  for (const Report& report : reports) held = held && report.held();
+  const bool held = std::all_of(reports.begin(), reports.end(),
+                                [](const Report& report) { return report.held(); });
   return held ? 0 : 1;
 }
 

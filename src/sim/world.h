@@ -123,6 +123,7 @@ class World {
   std::uint64_t next_number_ = 0;
   bool meters_streams_ = false;
   bool stuck_ = false;
+  int idle_ = 0;  ///< advances in a row that did nothing, without an event in between
 
   OpenCalls open_;
   std::vector<WindowChecker> admitted_;  ///< one for each rule of the provider

@@ -101,16 +101,47 @@ TEST_F(ScenarioFile, OneWorldRunsToATableOrToJson) {
       "goals: {all_served: true, provider_429s: 0%}\n");
   std::ostringstream table;
   std::ostringstream faults;
-  EXPECT_EQ(run_scenario_file(file, {}, table, faults), 0) << table.str() << faults.str();
+  RunOptions options;
+  double clock = 10;
+  options.wall_seconds = [&clock]() { return clock += 0.5; };
+  EXPECT_EQ(run_scenario_file(file, options, table, faults), 0) << table.str() << faults.str();
   EXPECT_NE(table.str().find("All goals held."), std::string::npos);
   EXPECT_NE(table.str().find("requests/s of simulation"), std::string::npos);
   std::ostringstream json;
-  RunOptions options;
   options.json = true;
   options.seeds = {3, 4};
   EXPECT_EQ(run_scenario_file(file, options, json, faults), 0);
   EXPECT_NE(json.str().find("\"seed\":4"), std::string::npos);
   EXPECT_NE(json.str().find("\"held\":true"), std::string::npos);
+}
+
+TEST_F(ScenarioFile, OptionsChooseStrategyTraceAndWorld) {
+  const std::string file = write(
+      "scenario: tiny\n"
+      "horizon: 60s\n"
+      "arrivals: {per_second: 5}\n"
+      "governor: {max_wait: 5s}\n"
+      "rules:\n"
+      "  - {unit: requests, amount: 20, window: 60s, enforce: sliding}\n"
+      "goals: {provider_429s: 0%}\n");
+  std::ostringstream out;
+  std::ostringstream faults;
+  RunOptions options;
+  EXPECT_EQ(run_scenario_file(file, options, out, faults), 0) << out.str();
+  options.strategy = Strategy::passthrough;
+  EXPECT_EQ(run_scenario_file(file, options, out, faults), 1) << "ungoverned traffic is refused";
+  const std::string trace = path_.string() + ".csv";
+  std::ofstream(trace) << "seconds,input,output\n1,10,10\n2,10,10\n";
+  options.trace = trace;
+  out.str("");
+  options.json = true;
+  EXPECT_EQ(run_scenario_file(file, options, out, faults), 0) << out.str();
+  EXPECT_NE(out.str().find("\"arrivals\":2,"), std::string::npos);
+  std::filesystem::remove(trace);
+  EXPECT_EQ(run_scenario_file(file, options, out, faults), 3) << "no such trace";
+  options = {};
+  options.style = "other";
+  EXPECT_EQ(run_scenario_file(file, options, out, faults), 3);
 }
 
 }  // namespace

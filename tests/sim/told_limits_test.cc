@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
+#include <vector>
 
 #include "sim/harness.h"
 #include "sim/report.h"
@@ -28,6 +30,7 @@ struct World {
   const char* name;
   const char* style;
 };
+void PrintTo(const World& world, std::ostream* out) { *out << world.name; }
 constexpr World kStyles[] = {{"Sliding60s", "sliding-60s"},
                              {"Fixed60s", "fixed-60s"},
                              {"Bucket60s", "bucket-60s"},
