@@ -26,8 +26,12 @@ MAX_BLOB_BYTES = 1 << 20
 
 CODE = {".cc", ".h"}
 SCRIPTS = {".py", ".sh", ".cmake", ".ts", ".js", ".mjs", ".css"}
-# Text whose lines are data, prose or tables: their length is no matter of style.
-LONG_LINES = {".md", ".json", ".csv", ".svg", ".txt", ".yaml", ".yml", ".html", ".http", ".sse"}
+# Text whose lines are data, prose or tables, or have a formatter of their own: their length is no
+# matter of style here.
+LONG_LINES = {".md", ".json", ".csv", ".svg", ".txt", ".yaml", ".yml", ".html", ".http", ".sse",
+              ".css", ".js", ".mjs", ".ts"}
+# A raw string cannot be broken without changing it, and clang-format leaves it alone.
+RAW_STRING = re.compile(r'R"[^()\\ ]{0,16}\(')
 
 # (rule, pattern, where it is allowed, what to use instead)
 BANNED = [
@@ -106,6 +110,15 @@ def without_literals(lines):
                 at += 1
         out.append("".join(kept))
     return out
+
+
+def raw_string_lines(text):
+    """The numbers of the lines that a raw string over several lines covers."""
+    lines = set()
+    for found in re.finditer(r'R"([^()\\ ]{0,16})\((?:.|\n)*?\)\1"', text):
+        first = text.count("\n", 0, found.start()) + 1
+        lines.update(range(first, first + found.group(0).count("\n") + 1))
+    return lines
 
 
 def function_lengths(code):
@@ -221,10 +234,12 @@ def check_text(path, text, faults):
             allowed.setdefault(number, set()).add(rule)
     if lines and needs_spdx(path, suffix, lines[0]) and not any(SPDX in l for l in lines[:3]):
         faults.append(Fault(path, 1, "spdx", f"begin with the line {SPDX}"))
+    in_raw = raw_string_lines(text) if suffix in CODE else set()
     data_text = suffix in LONG_LINES or name in {"LICENSE", "package-lock.json"}
     for number, line in enumerate(lines, 1):
         here = allowed.get(number, ())
-        if len(line) > MAX_COLUMNS and not data_text and "columns" not in here:
+        raw = suffix in CODE and (number in in_raw or RAW_STRING.search(line))
+        if len(line) > MAX_COLUMNS and not (data_text or raw) and "columns" not in here:
             faults.append(Fault(path, number, "columns",
                                 f"{len(line)} columns; at most {MAX_COLUMNS}"))
         if path in OWN:

@@ -68,6 +68,8 @@ class Shape(unittest.TestCase):
     def test_columns(self):
         self.assertEqual(rules("src/a/x.cc", HEAD + "/" * 101 + "\n"), ["columns"])
         self.assertEqual(rules("docs/x.md", "# T\n" + "a" * 300 + "\n"), [])
+        raw = HEAD + 'auto s = R"(' + "a" * 300 + '\n' + "b" * 300 + ')";\n'
+        self.assertEqual(rules("src/a/x.cc", raw), [])
 
     def test_function_length(self):
         body = "".join("  f();\n" for _ in range(120))
