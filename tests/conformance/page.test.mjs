@@ -17,7 +17,7 @@ test('the page shows the numbers of /metrics within 2 s', async () => {
     page.on('pageerror', (error) => problems.push(String(error)));
     page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
     await page.goto(`http://127.0.0.1:${gateway.adminPort}/#token=test-admin-token`);
-    const calls = 50;   // ten of them are refused by the provider
+    const calls = 50;   // more than the provider allows: some are refused, and weir holds back the rest
     await Promise.all(Array.from({length: calls}, () =>
       fetch(`http://127.0.0.1:${gateway.port}/v1/chat/completions`, {method: 'POST',
         headers: {'content-type': 'application/json'},
@@ -27,11 +27,11 @@ test('the page shows the numbers of /metrics within 2 s', async () => {
     const series = await metrics(gateway.adminPort);
     const expected = {
       attempts: sum(series, 'weir_attempts_total', 'deployment="main"'),
-      rejections: sum(series, 'weir_provider_rejections_total', 'deployment="main"'),
+      provider_rejections: sum(series, 'weir_provider_rejections_total', 'deployment="main"'),
       inflight: sum(series, 'weir_inflight', 'deployment="main"'),
     };
-    assert.equal(expected.attempts, calls);
-    assert.equal(expected.rejections, 10);
+    assert.ok(expected.attempts > 40 && expected.attempts <= calls, `${expected.attempts} attempts`);
+    assert.equal(expected.provider_rejections, expected.attempts - 40);
     const begun = Date.now();
     const shown = (field) => page.locator(`[data-deployment="main"] [data-field="${field}"]`).innerText();
     await until(async () => {

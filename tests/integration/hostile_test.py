@@ -2,6 +2,7 @@
 """Peers that are wrong on purpose: every one gets a clear answer, and nothing is lost."""
 
 import json
+import re
 import socket
 import threading
 import unittest
@@ -46,7 +47,7 @@ class Framing(GatewayCase):
         status = int(got.split(b" ", 2)[1]) if got else 0
         self.assertIn(status, statuses or (400,), data[:120])
         self.assertIn(b"connection: close", got.lower(), data[:120])
-        self.assertEqual(got.count(b"HTTP/1.1 "), 1, data[:120])
+        self.assertEqual(len(re.findall(rb"HTTP/1\.1 \d{3} ", got)), 1, data[:120])
 
     def test_T099_ambiguous_framing_is_refused_and_closed(self):
         hidden = b"0\r\n\r\nGET /v1/models HTTP/1.1\r\nhost: a\r\n\r\n"

@@ -71,7 +71,7 @@ class Relay(GatewayCase):
         self.assertEqual(len(self.provider.requests), 1)
         self.assertGreaterEqual(status, 402)
         self.assertEqual(body["error"]["gateway_decision"], "admitted_then_provider_rejected")
-        self.assertEqual(body["error"]["provider_error"]["error"]["code"], "insufficient_quota")
+        self.assertEqual(body["error"]["provider_error"]["code"], "insufficient_quota")
 
     def test_T009_retries_are_spaced_without_a_hint(self):
         begun = time.monotonic()

@@ -92,12 +92,14 @@ class Process:
         """kill -9, and wait."""
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(20)
+        self.wait(20)
 
     def wait(self, deadline_s=60.0):
         code = self.process.wait(deadline_s)
         for reader in self._readers:
             reader.join(5)
+        self.process.stdout.close()
+        self.process.stderr.close()
         return code
 
     def stop(self, deadline_s=60.0):

@@ -92,6 +92,11 @@ class ScriptedProvider:
 
     def stop(self):
         self._stopped = True
+        # Closing alone would leave the socket listening as long as a thread waits in accept.
+        try:
+            self._listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
         self._listener.close()
 
     def _accept(self):
