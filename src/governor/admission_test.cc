@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <functional>
+
 #include "governor/governor_test.h"
+#include "weir/reservation.h"
 
 namespace weir::governor {
 namespace {
@@ -39,6 +42,34 @@ TEST(Governor, QueuesUntilTheWindowHasRoom) {
   EXPECT_EQ(events[0].second.call, waiting);
   EXPECT_NEAR(events[0].first, 1020, 0.03);
   EXPECT_EQ(std::get<Grant>(events[0].second.what).decision, Decision::queued);
+}
+
+TEST(Reservation, CancelsWhenDroppedAndOnlyOnce) {
+  World world;
+  int cancelled = 0;
+  using Handle = Reservation<std::function<void(CallId)>>;
+  const auto cancel = [&](CallId id) {
+    ++cancelled;
+    world.governor().cancel(id, world.now());
+  };
+  {
+    Handle first(world.admit(world.call()), cancel);
+    Handle second(std::move(first));
+    EXPECT_FALSE(first.holds());
+    EXPECT_TRUE(second.holds());
+    Handle third(world.admit(world.call()), cancel);
+    second = std::move(third);
+    EXPECT_EQ(cancelled, 1);
+    EXPECT_EQ(world.view().inflight, 1);
+  }
+  EXPECT_EQ(cancelled, 2);
+  EXPECT_EQ(world.view().inflight, 0);
+  const CallId kept = world.admit(world.call());
+  {
+    EXPECT_EQ(Handle(kept, cancel).release(), kept);
+  }
+  EXPECT_EQ(cancelled, 2);
+  world.end(kept, Ending::never_sent);
 }
 
 }  // namespace

@@ -110,9 +110,12 @@ Duration RuleMeter::guard(Instant now) const {
 }
 
 double RuleMeter::saturation(Instant now) const {
-  if (saturated_since_ == kNever || saturated_since_ >= now) return 0;
-  return std::min(1.0, nanoseconds(saturating_sub(now, saturated_since_)) /
-                           (2 * nanoseconds(settings_.rule.window)));
+  const double window = nanoseconds(settings_.rule.window);
+  const double passed = nanoseconds(saturating_sub(now, blocked_at_));
+  if (blocked_at_ == kDawn || window <= 0) return 0;
+  // It comes and goes over two windows, so that no change of the pace lets a lump through.
+  const bool still = busy_ && passed <= window * 1.25;
+  return std::clamp(saturation_ + (still ? passed : -passed) / (2 * window), 0.0, 1.0);
 }
 
 double RuleMeter::burst(Instant now) const {
@@ -434,13 +437,9 @@ void RuleMeter::unexplained(Instant now) {
 }
 
 void RuleMeter::note_blocked(std::int64_t queued, Instant now) {
+  saturation_ = saturation(now);
+  busy_ = queued >= settings_.rule.amount / 4;
   blocked_at_ = now;
-  const bool busy = queued >= settings_.rule.amount / 4;
-  if (!busy) {
-    saturated_since_ = kNever;
-  } else if (saturated_since_ == kNever) {
-    saturated_since_ = now;
-  }
 }
 
 Instant RuleMeter::promise(Instant at, std::int64_t amount) {

@@ -135,7 +135,8 @@ class RuleMeter {
   Instant alone_until_ = kDawn;  // a lump larger than the window blocks it for its own length
   Instant paced_until_ = kDawn;
   Instant blocked_at_ = kDawn;
-  Instant saturated_since_ = kNever;
+  double saturation_ = 0;  // 0..1, as it stood at blocked_at_
+  bool busy_ = false;      // a long queue waits for this rule
   Instant promised_ = kDawn;
   Duration spread_{0};
   Duration boost_{0};

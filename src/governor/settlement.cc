@@ -280,7 +280,7 @@ bool Governor::Impl::hold_for(DeploymentTerms& deployment, const Signal& signal,
 void Governor::Impl::decrease(DeploymentTerms& deployment, const Signal& signal,
                               const Record& record, Instant now) {
   DeploymentState& state = *deployment.state;
-  if (record.progressed.sent_at < state.decreased_at) return;
+  if (record.progressed.sent_at <= state.decreased_at) return;
   state.decreased_at = now;
   const bool named = each_meant(deployment, signal.limiter,
                                 [&](const MeterRef& ref) { ref.meter().unexplained(now); });

@@ -51,6 +51,7 @@ class RandomLife {
     world_.policy.deployments[0].rules = {requests_, tokens_, slots_};
     world_.policy.nodes[1].limits = {tenant_};
     world_.policy.deployments[0].retry.attempts = 3;
+    world_.policy.deployments[0].lease = std::chrono::hours(1);
     world_.policy.classes[0].max_wait = seconds(20);
     world_.policy.classes[0].depth = 50;
     world_.policy.nodes.push_back({"blue", NodeKind::tenant, NodeId(0), {}, Mode::enforce});
@@ -74,8 +75,10 @@ class RandomLife {
   struct Running {
     CallId id;
     std::int64_t reserve = 0;
-    bool acme = false;
     bool sent = false;
+    Instant granted_at;
+    std::size_t tenant_charge = SIZE_MAX;
+    std::size_t charge = SIZE_MAX;
   };
 
   void mix(std::uint64_t value) { digest = (digest ^ value) * 1099511628211ULL; }
@@ -84,8 +87,15 @@ class RandomLife {
     mix(id.slot * 31 + static_cast<std::uint64_t>(grant.decision));
     mix(static_cast<std::uint64_t>(world_.now().time_since_epoch().count()));
     const bool acme = cookie % 2 == 1;
-    running_.push_back({id, static_cast<std::int64_t>(cookie / 2), acme, false});
-    if (acme) tenant_requests.push_back({world_.now(), 1});
+    Running running;
+    running.id = id;
+    running.reserve = static_cast<std::int64_t>(cookie / 2);
+    running.granted_at = world_.now();
+    if (acme) {
+      running.tenant_charge = tenant_requests.size();
+      tenant_requests.push_back({world_.now(), 1});
+    }
+    running_.push_back(running);
   }
 
   void drain() {
@@ -127,15 +137,27 @@ class RandomLife {
     if (running.sent) return;
     world_.governor().sent(running.id, world_.now());
     running.sent = true;
+    running.charge = sent_requests.size();
     sent_requests.push_back({world_.now(), 1});
     sent_tokens.push_back({world_.now(), running.reserve});
-    token_of_[running.id] = sent_tokens.size() - 1;
+  }
+
+  void forget_tenant(const Running& running) {
+    if (running.tenant_charge != SIZE_MAX) tenant_requests[running.tenant_charge].amount = 0;
   }
 
   void step() {
     world_.time += rng_.below(3) == 0 ? rng_.exponential(0.5) : 0;
-    if (rng_.below(200) == 0) world_.time += 100;
     drain();
+    // A reservation that is not sent within its lease would be given up.
+    for (Running& running : running_) {
+      if (world_.now() - running.granted_at > seconds(20)) send(running);
+    }
+    if (rng_.below(200) == 0) {
+      for (Running& running : running_) send(running);
+      world_.time += 100;
+      drain();
+    }
     const std::uint64_t kind = rng_.below(10);
     if (kind < 4 || running_.empty()) return submit();
     const std::size_t at = rng_.below(running_.size());
@@ -152,17 +174,24 @@ class RandomLife {
       signal.kind = SignalClass::rate_limited;
       if (rng_.below(2) == 0) signal.retry_after = seconds(rng_.below(5));
       const Verdict verdict = world_.governor().rejected(running.id, signal, true, world_.now());
-      if (std::holds_alternative<Requeued>(verdict)) waiting_.push_back(running.id);
+      if (std::holds_alternative<Requeued>(verdict)) {
+        waiting_.push_back(running.id);
+      }
+      forget_tenant(running);
       mix(verdict.index());
+      // A refused attempt is not counted here.
+      sent_requests[running.charge].amount = 0;
+      sent_tokens[running.charge].amount = 0;
     } else if (kind == 8) {
       world_.governor().cancel(running.id, world_.now());
+      if (!running.sent) forget_tenant(running);
     } else {
       const std::int64_t real =
           static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(running.reserve) + 1));
       send(running);
       world_.settle(running.id, real, 0);
       if (tokens_.count == Counting::reserve_refund) {
-        sent_tokens[token_of_[running.id]].amount = real;
+        sent_tokens[running.charge].amount = real;
       }
     }
   }
@@ -200,7 +229,6 @@ class RandomLife {
   Rng rng_;
   std::vector<Running> running_;
   std::vector<CallId> waiting_;
-  std::map<CallId, std::size_t> token_of_;
 };
 
 TEST(GovernorProperty, NeverAboveALimitAndNothingIsLost) {
