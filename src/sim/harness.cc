@@ -99,7 +99,8 @@ Waits sum_up(std::vector<Duration> waits) {
 
 double Report::share_429() const {
   if (books.sent == 0) return 0;
-  return static_cast<double>(books.rejected) / static_cast<double>(books.sent);
+  const auto rejected = static_cast<double>(books.rejected - rejected_in_transit);
+  return rejected / static_cast<double>(books.sent);
 }
 
 bool Report::held() const {

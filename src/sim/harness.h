@@ -44,11 +44,16 @@ struct Report {
   double allowed = 0;  ///< requests that the provider's windows allow in the horizon
   std::int64_t attempts_after_restart = 0;
   std::int64_t rejected_after_restart = 0;
+  /// Refusals of what the killed governor had sent and the provider saw after the kill, when cut
+  /// streams had been charged: the next governor can do nothing about them. They count neither as
+  /// its attempts nor in the share of 429s.
+  std::int64_t rejected_in_transit = 0;
   double worst_window = 0;   ///< largest share of a limit that the provider counted
   double worst_offered = 0;  ///< the same with the attempts it refused, request rules only
   Waits waits;
   Waits oracle;
   std::int64_t oracle_served = 0;
+  std::vector<std::string> first_429s;  ///< when and by which rule; the first ten
   Violations violations;
   std::vector<Judgement> judgements;
   std::uint64_t digest = 0;  ///< of all decisions in order

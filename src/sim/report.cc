@@ -18,7 +18,7 @@ struct Row {
   double least_window_share = 1e300;
   double p99 = 0, oracle_p99 = 0, worst_difference = -1e300;
   double worst_window = 0;
-  std::int64_t restart_attempts = 0, restart_rejected = 0;
+  std::int64_t restart_attempts = 0, restart_rejected = 0, in_transit = 0;
 };
 
 Row& row_of(std::vector<Row>& rows, const Report& report) {
@@ -52,6 +52,7 @@ std::vector<Row> rows_of(const std::vector<Report>& reports) {
     row.worst_window = std::max(row.worst_window, report.worst_window);
     row.restart_attempts += report.attempts_after_restart;
     row.restart_rejected += report.rejected_after_restart;
+    row.in_transit += report.rejected_in_transit;
   }
   return rows;
 }
@@ -88,9 +89,11 @@ void append_run(std::string& out, const Report& report) {
                  books.failed, books.gone, books.lost, books.sent, books.rejected);
   fmt::format_to(to,
                  "\"admitted_in_horizon\":{},\"allowed\":{:.1f},\"attempts_after_restart\":{},"
-                 "\"429s_after_restart\":{},\"window_ratio\":{:.6f},\"offered_ratio\":{:.6f},",
+                 "\"429s_after_restart\":{},\"429s_in_transit\":{},\"window_ratio\":{:.6f},"
+                 "\"offered_ratio\":{:.6f},",
                  report.admitted_in_horizon, report.allowed, report.attempts_after_restart,
-                 report.rejected_after_restart, report.worst_window, report.worst_offered);
+                 report.rejected_after_restart, report.rejected_in_transit, report.worst_window,
+                 report.worst_offered);
   append_waits(out, "wait", report.waits);
   out += ',';
   append_waits(out, "oracle_wait", report.oracle);
@@ -144,8 +147,10 @@ std::string table(const RunSummary& summary, const std::vector<Report>& reports)
                    100 * row.least_window_share, row.p99, row.oracle_p99,
                    fmt::format("{}/{}", row.held, row.runs));
     if (row.restart_attempts > 0) {
-      fmt::format_to(to, "{:<23}in the two windows after the restart: {} attempts, {} 429s\n", "",
-                     row.restart_attempts, row.restart_rejected);
+      fmt::format_to(
+          to,
+          "{:<23}in the two windows after the restart: {} attempts, {} 429s; sent before it: {}\n",
+          "", row.restart_attempts, row.restart_rejected, row.in_transit);
     }
   }
   out +=
@@ -160,6 +165,7 @@ std::string table(const RunSummary& summary, const std::vector<Report>& reports)
       }
     }
     out += '\n';
+    for (const std::string& one : report.first_429s) fmt::format_to(to, "  {}\n", one);
     for (const std::string& one : report.violations.first()) fmt::format_to(to, "  {}\n", one);
   }
   if (summary.wall_seconds > 0) {

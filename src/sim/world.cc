@@ -321,6 +321,7 @@ void World::depart(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   if (call.state != State::granted) return;
   call.state = State::sent;
+  call.left = now;
   port_->sent(call.id, call.granted, now);
   ++report_.books.sent;
   call.reached = now + way();
@@ -456,7 +457,9 @@ void World::reach(std::uint32_t index, Instant now) {
     for (const WindowChecker& window : admitted_) {
       longest = std::max(longest, window.rule().window);
     }
-    if (now < Instant(scenario_.restart->at + 2 * longest)) {
+    if (call.left < Instant(scenario_.restart->at)) {
+      report_.rejected_in_transit += admission.admitted ? 0 : 1;
+    } else if (now < Instant(scenario_.restart->at + 2 * longest)) {
       ++report_.attempts_after_restart;
       report_.rejected_after_restart += admission.admitted ? 0 : 1;
     }
@@ -466,6 +469,12 @@ void World::reach(std::uint32_t index, Instant now) {
     ++report_.books.rejected;
     call.retry_after = admission.retry_after;
     call.refused_by = admission.rule;
+    if (report_.first_429s.size() < 10) {
+      const std::string_view unit = admission.rule ? name(admitted_[*admission.rule].rule().unit)
+                                                   : std::string_view("attempts");
+      report_.first_429s.push_back(
+          fmt::format("429 at {:.3f} s by {}", to_seconds(now.time_since_epoch()), unit));
+    }
     schedule(now + way(), Kind::refused, index, call.attempt);
     return;
   }

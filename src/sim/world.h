@@ -64,6 +64,7 @@ class World {
     CallId id;
     std::uint32_t attempt = 0;
     Instant granted;
+    Instant left;
     Instant reached;
     emulator::model::AttemptId provider = 0;  ///< not 0: open at the provider
     emulator::model::Timing timing;
