@@ -67,6 +67,7 @@ TEST(Meters, NamesAreGolden) {
   telemetry::Registry registry;
   const Meters meters(registry);
   expect_golden("src/gateway/golden/metrics.txt", registry.describe());
+  expect_golden("docs/reference/metrics.md", registry.markdown());
 }
 
 TEST(Answer, RetryFieldsStayWhereClientsAgree) {

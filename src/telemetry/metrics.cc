@@ -258,4 +258,26 @@ std::string Registry::describe() const {
   return text;
 }
 
+std::string Registry::markdown() const {
+  std::string page =
+      "# Metrics\n\n"
+      "<!-- Made from the table in src/gateway/meters.cc; edit that. -->\n\n"
+      "`GET /metrics` at the admin address, Prometheus text. Base units; no label takes an "
+      "unbounded value: tenants beyond the first 100 of the configuration are `other`, model "
+      "names and end users are no labels.\n\n"
+      "| name | kind | labels | meaning |\n| --- | --- | --- | --- |\n";
+  for (const auto& entry : entries_) {
+    const auto append = [&](const auto& family, std::string_view kind) {
+      fmt::format_to(std::back_inserter(page), "| `{}` | {} | {} | {} |\n", family.name(), kind,
+                     entry.labels.empty() ? "" : "`" + entry.labels + "`", family.help());
+    };
+    switch (entry.kind) {
+      case MetricKind::counter: append(*entry.counter, "counter"); break;
+      case MetricKind::gauge: append(*entry.gauge, "gauge"); break;
+      case MetricKind::histogram: append(*entry.histogram, "histogram"); break;
+    }
+  }
+  return page;
+}
+
 }  // namespace weir::telemetry

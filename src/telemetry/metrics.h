@@ -121,6 +121,8 @@ class Registry {
   void render(std::string& out) const;
   /// "name kind label,label" of each family, in order: what the golden file holds.
   [[nodiscard]] std::string describe() const;
+  /// The reference page docs/reference/metrics.md: name, kind, labels and meaning of each family.
+  [[nodiscard]] std::string markdown() const;
 
  private:
   struct Entry {
