@@ -174,6 +174,7 @@ std::string Handler::answer(const http::Request& request) {
   switch (resource) {
     case Resource::metrics: {
       gateway.observe(gateway.clock().now());
+      gateway.meters().build_info.with({parts_.version, parts_.commit}).set(1);
       std::string text;
       parts_.registry.render(text);
       return respond(200, "text/plain; version=0.0.4; charset=utf-8", text, keep);

@@ -132,6 +132,7 @@ TEST(Admin, OverviewShowsTheNumbersOfMetrics) {
   const std::string metrics = bench.get("/metrics")->body();
   EXPECT_TRUE(contains(metrics, R"(weir_inflight{deployment="chat-1"} 1)"));
   EXPECT_TRUE(contains(metrics, R"(weir_queue_depth{class="standard"} 1)"));
+  EXPECT_TRUE(contains(metrics, R"(weir_build_info{version="1.2.3",commit="abc"} 1)"));
   EXPECT_TRUE(contains(metrics, R"(weir_attempts_total{deployment="chat-1",status="200"} 1)"));
   EXPECT_TRUE(contains(bench.with_token("/admin/v1/queues")->body(), R"("queued":1)"));
   EXPECT_TRUE(contains(bench.with_token("/admin/v1/classes")->body(), R"("name":"standard")"));
