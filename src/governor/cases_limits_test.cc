@@ -174,6 +174,22 @@ TEST(Cases, T057_LimitLoweredAndRaisedWhileRequestsRun) {
   EXPECT_EQ(world.view().inflight, 3);
 }
 
+TEST(Cases, T057_LimitRemovedWhileSomebodyWaitsForIt) {
+  World world;
+  world.policy.nodes[2].limits = {own(Unit::concurrency, 1, seconds(0))};
+  const CallId running = world.send(world.call());
+  const CallId waiting = world.queue(world.call());
+  EXPECT_TRUE(world.run_to(world.time + 1).empty());
+  world.policy.nodes[2].limits.clear();
+  world.reload();
+  const auto events = world.run_to(world.time);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].second.call, waiting);
+  world.settle(running, 0, 0);
+  world.end(waiting, Ending::never_sent);
+  EXPECT_EQ(world.view().inflight, 0);
+}
+
 TEST(Cases, T057_TenantDeletedAndRemadeWhileRequestsRun) {
   World world;
   world.policy.nodes[1].limits = {own(Unit::concurrency, 2, seconds(0))};

@@ -316,7 +316,11 @@ void Governor::Impl::apply(std::shared_ptr<const Policy> policy, Instant now) {
   now = tick(now);
   const std::shared_ptr<Terms> old = terms_;
   // What waits is taken out first, in order, and lines up again under the new policy.
-  for (Lane& lane : lanes_) lane = Lane{};
+  for (Lane& lane : lanes_) {
+    // A meter that the new policy does not have lives on with the calls it counts.
+    if (lane.parked_on) lane.parked_on->waiters = Waiters{};
+    lane = Lane{};
+  }
   terms_ = registry_.build(std::move(policy), now);
   lanes_.clear();
   free_lanes_.clear();
