@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the README claims of the real binary, with the emulator in its own process: no 429 and the
+whole quota used at twice the load, for each way a provider enforces; and nothing held after
+100,000 calls of which a third leave in the middle."""
+
+import json
+import subprocess
+import threading
+import unittest
+
+from tests.support import configs
+from tests.support.processes import WEIR, Emulator, Folder, Gateway, wait_until
+
+STYLES = {
+    "sliding": ("{{unit: requests, amount: {requests}, per: {per}, enforce: sliding}}",
+                "{{unit: total_tokens, amount: {tokens}, per: {per}, enforce: sliding,"
+                " count: settle}}"),
+    "fixed": ("{{unit: requests, amount: {requests}, per: {per}, enforce: fixed}}",
+              "{{unit: total_tokens, amount: {tokens}, per: {per}, enforce: fixed,"
+              " count: settle}}"),
+    "bucket": ("{{unit: requests, amount: {requests}, per: {per}, enforce: bucket}}",
+               "{{unit: total_tokens, amount: {tokens}, per: {per}, enforce: bucket,"
+               " count: settle}}"),
+    "openai": ("{{unit: requests, amount: {requests}, per: {per}, enforce: bucket}}",
+               "{{unit: total_tokens, amount: {tokens}, per: {per}, enforce: bucket,"
+               " count: reserve}}"),
+}
+
+
+def workload(calls_per_minute, seconds, output="{mean: 100, sigma: 50%, cap: 200}", extra=""):
+    return (f"seed: 5\nduration: {seconds}s\narrivals: {{per_minute: {calls_per_minute}}}\n"
+            f"input_tokens: {{mean: 300, sigma: 50%}}\noutput_tokens: {output}\n"
+            f"stream: 50%\nretry: {{attempts: 1}}\n{extra}")
+
+
+class Sockets(unittest.TestCase):
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.remove)
+
+    def run_style(self, style, requests=600, per_s=60, scale=10, seconds=36):
+        """Twice the load for `seconds`; the first window is left out of every figure."""
+        texts = STYLES[style]
+        tokens = requests * 1000
+        provider = [text.format(requests=requests, tokens=tokens, per=f"{per_s}s")
+                    for text in texts]
+        told = [text.format(requests=requests, tokens=tokens, per=f"{per_s * 1000 // scale}ms")
+                for text in texts]
+        counts = "counts: {rejected: true}" if style == "openai" else "counts: {rejected: false}"
+        emulator = Emulator(self.folder, configs.emulator(
+            provider, latency="{first_token: 100ms, per_output_token: 1ms}",
+            extra="rejected_counted: true\n" if style == "openai" else ""), time_scale=scale)
+        self.addCleanup(emulator.kill)
+        gateway = Gateway(self.folder, configs.gateway(
+            emulator.port, rules=told, deployment_extra=counts, model="'*'",
+            classes={"standard": "{max_wait: 3s, depth: 10k}"}))
+        self.addCleanup(gateway.kill)
+        rate = 2 * requests * scale * 60 // per_s
+        path = self.folder.write("workload.yaml", workload(rate, seconds))
+        load = subprocess.Popen([WEIR, "load", "--url", f"http://127.0.0.1:{gateway.port}/v1",
+                                 "--workload", path, "--json"], stdout=subprocess.PIPE,
+                                stderr=subprocess.DEVNULL)
+        self.addCleanup(load.kill)
+        before = wait_until(lambda: (lambda now: now if now["virtual_ms"] >= 1000 * per_s and
+                                     now["attempts"] > 0.9 * requests else None)(
+                                         emulator.counters()), "the first window passed", 120)
+        begun = before["virtual_ms"]
+        end = begun + (seconds * 1000 - begun // scale - 1500) * scale
+        after = wait_until(lambda: (lambda now: now if now["virtual_ms"] >= end else None)(
+            emulator.counters()), "the load's end", seconds + 60)
+        report = json.loads(load.communicate(timeout=60)[0])
+        admitted = after["admitted"] - before["admitted"]
+        allowed = requests * (after["virtual_ms"] - begun) / (1000 * per_s)
+        print(f"{style}: {admitted} of {allowed:.0f} the window allows "
+              f"({100 * admitted / allowed:.2f} %), 429s {after['refused']} of "
+              f"{after['attempts']} attempts; p99 wait {report['all']['wait_ms']['p99']:.0f} ms")
+        self.assertEqual(after["refused"] - before["refused"], 0, "429s after the first window")
+        self.assertEqual(report["all"]["seen_429"] - report["all"]["refused"], 0)
+        self.assertGreaterEqual(admitted / allowed, 0.97)
+
+    def test_sliding_minute_at_twice_the_load(self):
+        self.run_style("sliding")
+
+    def test_fixed_minute_at_twice_the_load(self):
+        self.run_style("fixed")
+
+    def test_bucket_at_twice_the_load(self):
+        self.run_style("bucket")
+
+    def test_fixed_ten_seconds_at_twice_the_load(self):
+        self.run_style("fixed", requests=100, per_s=10, seconds=16)
+
+    def test_openai_style_at_twice_the_load(self):
+        self.run_style("openai")
+
+    def test_sliding_minute_in_real_time(self):
+        self.run_style("sliding", scale=1, seconds=182)
+
+
+class Leaks(unittest.TestCase):
+    def test_T053_nothing_is_held_after_100000_calls_with_aborts(self):
+        folder = Folder()
+        self.addCleanup(folder.remove)
+        emulator = Emulator(folder, configs.emulator(
+            ["{unit: requests, amount: 100M, per: 60s, enforce: sliding}"],
+            latency="{first_token: 5ms, per_output_token: 1ms}"))
+        self.addCleanup(emulator.kill)
+        gateway = Gateway(folder, configs.gateway(
+            emulator.port, model="'*'", limits="{concurrency: 5k}",
+            rules=["{unit: requests, amount: 100M, per: 60s, enforce: sliding}",
+                   "{unit: total_tokens, amount: 100G, per: 60s, enforce: sliding, "
+                   "count: reserve_refund}"]))
+        self.addCleanup(gateway.kill)
+        path = folder.write("workload.yaml", workload(
+            100_000, 61, output="{mean: 8, sigma: 50%, cap: 30}", extra="aborts: 60%\n"))
+        done = subprocess.run([WEIR, "load", "--url", f"http://127.0.0.1:{gateway.port}/v1",
+                               "--workload", path, "--json"], capture_output=True, timeout=200,
+                              check=False)
+        report = json.loads(done.stdout)["all"]
+        print(f"{report['calls']} calls, {report['aborted']} aborted, {report['failed']} failed")
+        self.assertGreaterEqual(report["calls"], 100_000)
+        self.assertGreater(report["aborted"], 20_000)
+        self.assertEqual(report["failed"], 0)
+
+        def nothing_held():
+            metrics = gateway.metrics()
+            return all(value == 0 for series, value in metrics.items() if series.startswith(
+                ("weir_inflight", "weir_reserved", "weir_queue_depth")))
+        wait_until(nothing_held, "in flight, reserved and queued are 0")
+        counters = wait_until(lambda: (lambda now: now if now["inflight"] == 0 else None)(
+            emulator.counters()), "the emulator's in flight is 0")
+        # The books agree: what the emulator took in is what weir says it sent, and what it
+        # finished whole is what weir settled by usage.
+        self.assertEqual(counters["attempts"], counters["finished"] + counters["aborted"])
+        self.assertEqual(counters["refused"], 0)
+        attempts = gateway.metric_sum("weir_attempts_total")
+        self.assertLessEqual(abs(attempts - counters["attempts"]), report["aborted"])
+        self.assertLessEqual(counters["finished"], gateway.metric_sum(
+            "weir_attempts_total", status="200"))
+        self.assertGreaterEqual(gateway.metric_sum("weir_tokens_total", kind="output"),
+                                0.99 * counters["output_tokens"])
+
+
+if __name__ == "__main__":
+    unittest.main()
