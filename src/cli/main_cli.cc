@@ -22,6 +22,9 @@
 #include "cli/serve.h"
 #include "cli/version.h"
 #include "config/schema_export.h"
+#include "emulator/settings.h"
+#include "gateway/problem.h"
+#include "load/workload.h"
 #include "sim/harness.h"
 
 namespace weir::cli {
@@ -187,17 +190,26 @@ std::vector<CommandWords> words_of(const CLI::App& app) {
   return commands;
 }
 
-/// The pages of docs/reference that come from the code, by file name.
-using Page = std::pair<std::string_view, std::string (*)()>;
-constexpr std::array kPages = {Page{"cli", &cli_markdown},
-                               Page{"configuration", &config::configuration_markdown},
-                               Page{"schema", &config::json_schema}};
+/// A file that is made from the code.
+struct Page {
+  std::string_view name;
+  std::string_view file;
+  std::string (*text)();
+};
+constexpr std::array kPages = {
+    Page{"cli", "docs/reference/cli.md", &cli_markdown},
+    Page{"configuration", "docs/reference/configuration.md", &config::configuration_markdown},
+    Page{"emulator", "docs/reference/emulator.md", &emulator::emulator_markdown},
+    Page{"errors", "docs/reference/errors.md", &gateway::errors_markdown},
+    Page{"load", "docs/reference/load.md", &load::load_markdown},
+    Page{"schema", "config/weir.schema.json", &config::json_schema}};
 
 int print_page(const Choice& choice) {
-  for (const auto& [name, text] : kPages) {
-    if (choice.page == "list") choice.out << name << '\n';
-    if (choice.page == name) choice.out << text();
-    if (choice.page == name) return kDone;
+  for (const Page& page : kPages) {
+    if (choice.page == "list") fmt::print(choice.out, "{} {}\n", page.name, page.file);
+    if (choice.page != page.name) continue;
+    choice.out << page.text();
+    return kDone;
   }
   if (choice.page == "list") return kDone;
   fmt::print(choice.err, "weir docs: no generated page '{}'; see 'weir docs list'\n", choice.page);

@@ -14,8 +14,8 @@ namespace weir::config {
 namespace {
 
 /// The records in the order in which the file can hold them, each once.
-std::vector<const Record*> all_records() {
-  std::vector<const Record*> records = {&schema()};
+std::vector<const Record*> all_records(const Record& root = schema()) {
+  std::vector<const Record*> records = {&root};
   for (std::size_t i = 0; i < records.size(); ++i) {
     for (const Field& field : records[i]->fields) {
       if (field.record == nullptr) continue;
@@ -297,9 +297,12 @@ std::string json_schema() {
 }
 
 std::string configuration_markdown() {
-  std::string out(kHead);
-  out += "\n## Keys\n";
-  for (const Record* record : all_records()) {
+  return std::string(kHead) + "\n## Keys\n" + tables_markdown(schema());
+}
+
+std::string tables_markdown(const Record& root) {
+  std::string out;
+  for (const Record* record : all_records(root)) {
     out += fmt::format("\n### {}\n\n{}.\n\n", title_of(*record), record->doc);
     out += "| key | value | default | meaning |\n| --- | --- | --- | --- |\n";
     for (const Field& field : record->fields) out += field_row(field);

@@ -13,10 +13,6 @@
 #include "weir/result.h"
 #include "weir/rule.h"
 
-namespace weir::config {
-struct Record;
-}
-
 namespace weir::emulator {
 
 /// Everything an emulated provider is, as its file says. All times are the provider's own; with a
@@ -52,7 +48,7 @@ std::string rules_json(const std::vector<Rule>& rules);
 std::string latency_json(const model::LatencySettings& latency);
 std::string faults_json(const model::FaultSettings& faults);
 
-/// The table the file is checked against, for the reference page.
-const config::Record& settings_schema();
+/// docs/reference/emulator.md, made from the table that files are checked against.
+std::string emulator_markdown();
 
 }  // namespace weir::emulator

@@ -80,6 +80,9 @@ struct ReadWorkload {
 using ReadFile = Result<std::string> (*)(const std::string& name);
 ReadWorkload read_workload(std::string_view text, const std::string& file, ReadFile read_file);
 
+/// docs/reference/load.md, made from the table that files are checked against.
+std::string load_markdown();
+
 /// A CSV trace: seconds from the start, then, if there, input and output tokens. A first line that
 /// is no number is a heading. Errors: malformed, naming the line.
 Result<std::vector<TraceRow>> read_trace(std::string_view text);
