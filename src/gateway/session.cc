@@ -268,6 +268,7 @@ void Session::send(const Grant& grant) {
   response_started_ = false;
   event_stream_ = false;
   status_ = 0;
+  attempt_counted_ = false;
   if (attempts_ == 1) overhead_ = saturating_sub(now(), received_) - grant.queued;
   exchange_ = context_.connector.send(plan_->endpoint(provider), buffers_->provider_head,
                                       buffers_->pieces, *this);

@@ -75,6 +75,9 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   void begin_relay(const http::ResponseHead& head);
   void append_own_fields(std::string& out, bool has_request_id);
   bool error_instead_of_content();
+  /// Counts the attempt once, under what it turned out to be: a success whose body is an error
+  /// counts as that error.
+  void count_attempt(std::uint16_t status);
   void write_relayed(bool last);
   void note_first_bytes();
   void note_progress();
@@ -136,6 +139,7 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   std::unique_ptr<dialects::ResponseMeter> meter_;
   Framing framing_ = Framing::none;
   std::uint16_t status_ = 0;
+  bool attempt_counted_ = false;
   bool event_stream_ = false;
   bool head_written_ = false;
   bool response_started_ = false;

@@ -70,6 +70,7 @@ std::string_view Session::tenant() const {
 
 void Session::settle(Ending ending) {
   if (!call_.valid()) return;
+  if (status_ != 0) count_attempt(status_);
   Settlement settlement;
   settlement.ending = ending;
   settlement.response_started = response_started_ && status_ >= 200 && status_ < 300;

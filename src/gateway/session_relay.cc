@@ -54,8 +54,8 @@ void Session::on_head(const http::ResponseHead& head, std::string_view /*raw*/) 
   status_ = head.status;
   request_left_ = true;
   response_started_ = true;
-  context_.series.count_attempt(*plan_, grant_.deployment, status_);
   if (head.status < 200 || head.status > 299) {
+    count_attempt(status_);
     keep_error(head);
     return;
   }
@@ -151,10 +151,17 @@ void Session::on_body(std::string_view bytes) {
   hold_back();
 }
 
+void Session::count_attempt(std::uint16_t status) {
+  if (attempt_counted_) return;
+  attempt_counted_ = true;
+  context_.series.count_attempt(*plan_, grant_.deployment, status);
+}
+
 bool Session::error_instead_of_content() {
   if (head_written_ || !meter_) return false;
   const auto signal = meter_->error_before_content();
   if (!signal) return false;
+  count_attempt(signal->status);
   error_ = std::make_unique<ErrorReply>();
   for (const auto piece : buffers_->relayed) {
     error_->body += piece.substr(0, kMaxErrorBody - error_->body.size());
@@ -342,7 +349,7 @@ void Session::on_failure(const http::Failure& failure) {
     judge_error(Extent::broken_off);
     return;
   }
-  if (status_ == 0) context_.series.count_attempt(*plan_, grant_.deployment, 0);
+  count_attempt(status_);
   provider_failed(timed_out ? Problem::provider_timed_out : Problem::provider_failed,
                   timed_out ? 504 : 502, failure.error.text);
 }

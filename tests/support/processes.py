@@ -81,6 +81,15 @@ class Process:
                     event.get(key) == value for key, value in members.items()):
                 return event
 
+    def listening_port(self, **members):
+        """The port it says it listens on; a process that does not come up is ended."""
+        try:
+            event = self.wait_event("listening", **members)
+        except AssertionError:
+            self.kill()
+            raise
+        return int(event["address"].rsplit(":", 1)[1])
+
     @property
     def pid(self):
         return self.process.pid
@@ -142,8 +151,7 @@ class Emulator(Process):
         path = folder.write(name, config)
         super().__init__(["emulate", "--config", path, "--listen", "127.0.0.1:0",
                           "--time-scale", str(time_scale), "--log-format", "json"])
-        event = self.wait_event("listening")
-        self.port = int(event["address"].rsplit(":", 1)[1])
+        self.port = self.listening_port()
 
     def counters(self):
         return request_json(self.port, "GET", "/emulator/v1/counters")[1]
@@ -161,12 +169,8 @@ class Gateway(Process):
         self.path = folder.write(name, config)
         super().__init__(["serve", "--config", self.path, "--log-format", "json",
                           "--log-level", level], environment)
-        self.port = self._port("data")
-        self.admin_port = self._port("admin")
-
-    def _port(self, plane):
-        event = self.wait_event("listening", plane=plane)
-        return int(event["address"].rsplit(":", 1)[1])
+        self.port = self.listening_port(plane="data")
+        self.admin_port = self.listening_port(plane="admin")
 
     def metrics(self):
         """The metrics as {name{labels}: value}."""
