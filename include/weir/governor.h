@@ -96,6 +96,19 @@ struct Snapshot {
   std::int64_t inflight = 0;
 };
 
+/// One limit of the caller's own. Units: of its rule.
+struct CallerLimit {
+  std::int64_t limit = 0;
+  std::int64_t remaining = 0;  ///< >= 0
+  Duration reset{0};           ///< until the whole of it is free
+  Duration window{0};
+};
+/// The tightest of them: those with the least remaining share.
+struct CallerLimits {
+  std::optional<CallerLimit> requests;
+  std::optional<CallerLimit> tokens;
+};
+
 /// Decides who may send what, when, and on whose quota.
 ///
 /// Pure and single-threaded: no I/O, no clock, no thread. Every operation is handed `now`, which
@@ -154,6 +167,10 @@ class Governor {
 
   /// What `demand` would be charged on a deployment.
   [[nodiscard]] Estimate estimate(DeploymentId deployment, const Demand& demand) const;
+
+  /// The caller's own tightest limits: those of the nodes from `leaf` to the root and of the
+  /// profile's node, never a deployment's. Allocates nothing.
+  [[nodiscard]] CallerLimits caller_limits(NodeId leaf, ProfileId profile, Instant now) const;
 
   void snapshot(Snapshot& into, Instant now) const;
   [[nodiscard]] const Policy& policy() const;

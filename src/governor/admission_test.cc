@@ -44,6 +44,20 @@ TEST(Governor, QueuesUntilTheWindowHasRoom) {
   EXPECT_EQ(std::get<Grant>(events[0].second.what).decision, Decision::queued);
 }
 
+TEST(Governor, TellsTheCallersOwnTightestLimits) {
+  World world;
+  world.policy.nodes[0].limits = {World::rule(Unit::requests, 100, seconds(60))};
+  world.policy.nodes[1].limits = {World::rule(Unit::requests, 4, seconds(60)),
+                                  World::rule(Unit::total_tokens, 1000, seconds(60))};
+  world.send(world.call(100));
+  const CallerLimits limits = world.governor().caller_limits(NodeId(2), ProfileId(0), world.now());
+  ASSERT_TRUE(limits.requests && limits.tokens);
+  EXPECT_EQ(limits.requests->limit, 4);
+  EXPECT_EQ(limits.requests->remaining, 3);
+  EXPECT_EQ(limits.tokens->remaining, 900);
+  EXPECT_EQ(limits.tokens->reset, Duration(seconds(60)));
+}
+
 TEST(Reservation, CancelsWhenDroppedAndOnlyOnce) {
   World world;
   int cancelled = 0;

@@ -9,6 +9,8 @@ namespace weir::governor {
 namespace {
 
 constexpr int kPassedOver = 16;  // heads tried in one group before it counts as blocked
+constexpr Duration kLookAgain = std::chrono::milliseconds(1);
+constexpr Duration kShortestWait = std::chrono::microseconds(50);
 constexpr Duration kPinAfter = std::chrono::seconds(10);
 constexpr std::int64_t kWokenAtOnce = 16;
 
@@ -63,7 +65,8 @@ Instant Governor::Impl::deployment_when(const DeploymentTerms& deployment, const
     at = std::max(at, when);
   }
   if (deployment.pinned.valid() && find(deployment.pinned) != &record) {
-    at = std::max(at, deployment.pinned_start);
+    // The pinned call may turn out to need longer than was known when it was pinned.
+    at = std::max({at, deployment.pinned_start, saturating_add(now, kLookAgain)});
   }
   return at;
 }
@@ -373,6 +376,7 @@ bool Governor::Impl::scan_group(Group& group, std::vector<Event>& events, Instan
     const std::uint32_t slot = lanes_[top->lane].head;
     Record& record = calls_[slot];
     if (record.not_before > now) {
+      unpin(slot);
       park(top->lane, record.not_before, nullptr);
       continue;
     }
@@ -384,6 +388,7 @@ bool Governor::Impl::scan_group(Group& group, std::vector<Event>& events, Instan
     }
     if (outcome.own) {
       record.limit = outcome.by->limit;
+      unpin(slot);
       park(top->lane, outcome.when, outcome.by);
       continue;
     }
@@ -409,7 +414,7 @@ bool Governor::Impl::scan_group(Group& group, std::vector<Event>& events, Instan
     if (lane.state == LaneState::ready && lane.stamp == item.stamp) push_ready(item.lane);
   }
   if (!granted) {
-    group.blocked_until = std::max(soonest, saturating_add(now, Duration{1}));
+    group.blocked_until = std::max(soonest, saturating_add(now, kShortestWait));
     group.only_time_helps = by_time_only && !passed_.empty();
   }
   return granted;

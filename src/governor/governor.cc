@@ -385,6 +385,36 @@ void Governor::Impl::remap_queued(const Policy& old, Instant now) {
   }
 }
 
+CallerLimits Governor::Impl::caller_limits(NodeId leaf, ProfileId profile, Instant now) {
+  now = tick(now);
+  CallerLimits found;
+  const auto visit = [&](const NodeTerms& node) {
+    for (const MeterRef& ref : node.rules) {
+      RuleMeter& meter = ref.meter();
+      if (meter.level()) continue;
+      const std::int64_t limit = std::max<std::int64_t>(0, meter.rule().amount);
+      const std::int64_t taken = saturating_add(meter.used(now), meter.open());
+      const CallerLimit here{limit, std::clamp<std::int64_t>(limit - taken, 0, limit),
+                             std::max(Duration{0}, saturating_sub(meter.empties(now), now)),
+                             ref.limit.window};
+      auto& best = ref.claim.unit == Unit::requests ? found.requests : found.tokens;
+      const auto share = [](const CallerLimit& each) {
+        return static_cast<double>(each.remaining) /
+               static_cast<double>(std::max<std::int64_t>(1, each.limit));
+      };
+      if (!best || share(here) < share(*best)) best = here;
+    }
+  };
+  for (std::uint32_t at = leaf.value(); at < terms_->nodes.size(); at = terms_->nodes[at].parent) {
+    visit(terms_->nodes[at]);
+  }
+  if (profile.value() < terms_->profiles.size()) {
+    const std::uint32_t node = terms_->profiles[profile.value()].node;
+    if (node < terms_->nodes.size()) visit(terms_->nodes[node]);
+  }
+  return found;
+}
+
 void Governor::Impl::snapshot(Snapshot& into, Instant now) {
   now = tick(now);
   into.deployments.resize(terms_->deployments.size());
@@ -455,6 +485,9 @@ void Governor::apply(std::shared_ptr<const Policy> policy, Instant now) {
 std::optional<Grant> Governor::grant_of(CallId call) const { return impl_->grant_of(call); }
 Estimate Governor::estimate(DeploymentId deployment, const Demand& demand) const {
   return impl_->estimate(deployment, demand);
+}
+CallerLimits Governor::caller_limits(NodeId leaf, ProfileId profile, Instant now) const {
+  return impl_->caller_limits(leaf, profile, now);
 }
 void Governor::snapshot(Snapshot& into, Instant now) const { impl_->snapshot(into, now); }
 const Policy& Governor::policy() const { return impl_->policy(); }

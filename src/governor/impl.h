@@ -34,6 +34,7 @@ class Governor::Impl {
   void apply(std::shared_ptr<const Policy> policy, Instant now);
   [[nodiscard]] std::optional<Grant> grant_of(CallId id) const;
   [[nodiscard]] Estimate estimate(DeploymentId deployment, const Demand& demand) const;
+  [[nodiscard]] CallerLimits caller_limits(NodeId leaf, ProfileId profile, Instant now);
   void snapshot(Snapshot& into, Instant now);
   [[nodiscard]] const Policy& policy() const { return *terms_->policy; }
 
