@@ -191,5 +191,22 @@ TEST(Settlement, TheEstimateFollowsReportedUsage) {
   EXPECT_EQ(world.governor().estimate(DeploymentId(0), call.demand).output_tokens, 0);
 }
 
+TEST(Cases, T047_SettlingAgainChangesNothing) {
+  World world = counted(Counting::reserve_refund, 1'000'000);
+  for (int i = 0; i < 1000; ++i) {
+    const CallId id = world.send(world.call(100, 400));
+    Settlement settlement;
+    settlement.reported = Usage{60, 40, std::nullopt, std::nullopt};
+    EXPECT_EQ(world.governor().settle(id, settlement, world.now()), Settled::settled);
+    // Three in ten answers are lost and said again, some of them with other numbers.
+    if (i % 10 < 3) {
+      settlement.reported->output_tokens += i;
+      EXPECT_EQ(world.governor().settle(id, settlement, world.now()), Settled::already_settled);
+    }
+  }
+  EXPECT_EQ(world.meter(0).used, 100'000);
+  EXPECT_EQ(world.meter(0).reserved, 0);
+}
+
 }  // namespace
 }  // namespace weir::governor
