@@ -291,9 +291,6 @@ int Service::run() {
 
 int Service::drain() {
   const Duration allowed = gateway_->plan()->config().server.drain;
-  log_.write(
-      telemetry::LogLevel::info, "draining",
-      {{"active", static_cast<std::int64_t>(data_->active())}, {"seconds", to_seconds(allowed)}});
   gateway_->drain();
   data_->drain();
   const Instant end = saturating_add(clock_.now(), allowed);
