@@ -7,10 +7,12 @@ connections); wrk posts 2,048 bytes over 64 connections from core 1. In each rou
 once, so that the ratio of a round is made under the same conditions; the ratios are the result,
 the microseconds only say how noisy the machine was. CPU is read from schedstat.
 
-    bench/relay.py --build DIR                     the bare relay (bench/relay_spike.cc)
-    bench/relay.py --build DIR --weir PATH --config FILE.yaml
-        the whole gateway; in FILE, ${BENCH_PORT} and ${BENCH_UPSTREAM} stand for the ports, and
-        the key that BENCH_KEY names is sent
+    bench/relay.py            the whole gateway with bench/weir.yaml: key, limits at every node, four
+                              rules, usage, metrics; built first if needed (preset bench)
+    bench/relay.py --bare     the relay alone (bench/relay_spike.cc): no governor, no parsing
+    bench/relay.py --build DIR --config FILE.yaml
+        another build, another configuration; in FILE, ${BENCH_PORT} and ${BENCH_UPSTREAM} stand for
+        the ports, and the key that BENCH_KEY names is sent
 """
 import argparse
 import os
@@ -153,11 +155,12 @@ def start_nginx(directory, upstream):
 
 def start_ours(options, upstream, env):
     port = free_port()
-    if not options.weir:
+    if options.bare:
         command = [str(options.build / "bench/weir_bench_relay"), str(port), str(upstream)]
         return Relay("relay", command, port)
     env = dict(env, BENCH_PORT=str(port), BENCH_UPSTREAM=str(upstream))
-    command = [str(options.weir), "serve", "--config", str(options.config)]
+    command = [str(options.build / "apps/weir/weir"), "serve", "--config", str(options.config),
+               "--log-level", "warn"]
     return Relay("weir", command, port, env)
 
 
@@ -204,18 +207,28 @@ def run(options):
     return 0
 
 
+def build():
+    """Configures and builds what is measured; answers the folder."""
+    targets = ["weir", "weir_bench_upstream", "weir_bench_relay"]
+    subprocess.run(["cmake", "--preset", "bench"], cwd=HERE.parent, check=True,
+                   stdout=subprocess.DEVNULL)
+    subprocess.run(["cmake", "--build", "build/bench", "--target", *targets], cwd=HERE.parent,
+                   check=True, stdout=subprocess.DEVNULL)
+    return HERE.parent / "build/bench"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, required=True, help="a build with WEIR_BENCH=ON")
-    parser.add_argument("--weir", type=Path, help="measure this weir instead of the bare relay")
-    parser.add_argument("--config", type=Path, help="its configuration")
+    parser.add_argument("--build", type=Path, help="a build with WEIR_BENCH=ON; made if left out")
+    parser.add_argument("--bare", action="store_true", help="measure the bare relay")
+    parser.add_argument("--config", type=Path, default=HERE / "weir.yaml")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=int, default=3)
     parser.add_argument("--at-most", type=float, help="exit 1 if the median ratio is above")
     options = parser.parse_args()
-    if bool(options.weir) != bool(options.config):
-        parser.error("--weir and --config go together")
+    if options.build is None:
+        options.build = build()
     return run(options)
 
 
