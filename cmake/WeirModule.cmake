@@ -29,8 +29,9 @@ function(weir_test)
   endif()
   add_executable(${T_NAME} ${T_SOURCES})
   target_link_libraries(${T_NAME} PRIVATE ${T_DEPS} weir_warnings GTest::gtest_main)
-  target_compile_definitions(${T_NAME} PRIVATE WEIR_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
-  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST
+  target_compile_definitions(${T_NAME} PRIVATE WEIR_SOURCE_DIR=".")
+  # Tests run in the source folder, so that no path of this machine is compiled in.
+  gtest_discover_tests(${T_NAME} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_SOURCE_DIR}
     PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT})
 endfunction()
 

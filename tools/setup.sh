@@ -7,6 +7,9 @@
 : "${root:?set root to the repository before sourcing tools/setup.sh}"
 build_dir=$root/build/release
 
+# Where ccache is installed, two checkouts of the same sources share what they compiled.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+
 say() { printf 'weir: %s\n' "$*" >&2; }
 
 # packages_of GROUP… : the packages of tools/packages.txt in these groups, one a line.
