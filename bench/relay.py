@@ -7,8 +7,8 @@ connections); wrk posts 2,048 bytes over 64 connections from core 1. In each rou
 once, so that the ratio of a round is made under the same conditions; the ratios are the result,
 the microseconds only say how noisy the machine was. CPU is read from schedstat.
 
-    bench/relay.py            the whole gateway with bench/weir.yaml: key, limits at every node, four
-                              rules, usage, metrics; built first if needed (preset bench)
+    bench/relay.py            the whole gateway with bench/weir.yaml: key, limits at every node,
+                              four rules, usage, metrics; built first if needed (preset bench)
     bench/relay.py --bare     the relay alone (bench/relay_spike.cc): no governor, no parsing
     bench/relay.py --build DIR --config FILE.yaml
         another build, another configuration; in FILE, ${BENCH_PORT} and ${BENCH_UPSTREAM} stand for

@@ -87,8 +87,8 @@ class Framing(GatewayCase):
         self.assertNotIn("expect", self.provider.requests[0].headers)
 
     def test_T101_early_refusals_are_readable(self):
-        got = raw(self.port, b"POST /nowhere HTTP/1.1\r\nhost: a\r\ncontent-length: 20000000\r\n\r\n"
-                  + b"x" * 2_000_000)
+        long_head = b"POST /nowhere HTTP/1.1\r\nhost: a\r\ncontent-length: 20000000\r\n\r\n"
+        got = raw(self.port, long_head + b"x" * 2_000_000)
         self.assertIn(b" 404 ", got.split(b"\r\n")[0])
 
     def test_T111_bodies_above_the_cap_get_413(self):
