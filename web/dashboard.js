@@ -57,14 +57,14 @@ function showTotals(view, rate) {
 function meterView(meter) {
   const limit = Math.max(meter.limit, 1);
   const used = Math.min(meter.used / limit, 1);
-  const reserved = Math.min(meter.reserved / limit, 1 - used);
+  const pending = Math.min(meter.pending / limit, 1 - used);
   const bar = svgElement('svg', { viewBox: '0 0 100 4', preserveAspectRatio: 'none' });
   bar.append(
     svgElement('rect', { class: 'track', width: 100, height: 4 }),
     svgElement('rect', { class: 'used', width: 100 * used, height: 4 }),
-    svgElement('rect', { class: 'reserved', x: 100 * used, width: 100 * reserved, height: 4 }),
+    svgElement('rect', { class: 'reserved', x: 100 * used, width: 100 * pending, height: 4 }),
   );
-  const held = meter.reserved > 0 ? ` + ${whole(meter.reserved)} reserved` : '';
+  const held = meter.pending > 0 ? ` + ${whole(meter.pending)} reserved` : '';
   return element('div', { class: 'meter', data: { limiter: meter.limiter } },
     element('div', { class: 'row' },
       element('span', { text: meter.limiter }),

@@ -67,6 +67,7 @@ struct MeterView {
   Rule rule;
   std::int64_t used = 0;      ///< in the provider's window, as mirrored
   std::int64_t reserved = 0;  ///< held by calls granted and not settled
+  std::int64_t pending = 0;   ///< the part of `reserved` that is not in `used` yet
   std::int64_t remaining = 0;
   Duration refill{0};  ///< until the whole of it is free
 };
@@ -151,8 +152,10 @@ class Governor {
   /// relayed and the request can be sent again.
   Verdict rejected(CallId call, const Signal& signal, bool replayable, Instant now);
 
-  /// Ends a granted call.
-  Settled settle(CallId call, const Settlement& settlement, Instant now);
+  /// Ends a granted call. `charged`, if given, is set to what it was booked with: what was reported
+  /// or, without a report, the larger of what was seen and what was estimated; zeros for a call
+  /// that changed nothing or costs no tokens.
+  Settled settle(CallId call, const Settlement& settlement, Instant now, Usage* charged = nullptr);
 
   /// Ends a call in any state: leaves the queue, or settles as `never_sent`/`client_gone`.
   void cancel(CallId call, Instant now);

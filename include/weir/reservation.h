@@ -35,12 +35,12 @@ class Reservation {
   [[nodiscard]] bool holds() const { return call_.valid(); }
   /// Gives the call up to whoever settles it; nothing is cancelled any more.
   CallId release() { return std::exchange(call_, CallId{}); }
-
- private:
+  /// Cancels the call now; nothing is held afterwards.
   void drop() {
     if (call_.valid()) canceller_(std::exchange(call_, CallId{}));
   }
 
+ private:
   CallId call_;
   Canceller canceller_{};
 };

@@ -90,7 +90,8 @@ void append_meter(JsonWriter& json, const governor::MeterView& meter) {
   json.member("window_seconds", to_seconds(meter.rule.window));
   json.member("enforce", name(meter.rule.enforce)).member("count", name(meter.rule.count));
   json.member("limit", meter.rule.amount).member("used", meter.used);
-  json.member("reserved", meter.reserved).member("remaining", meter.remaining);
+  json.member("reserved", meter.reserved).member("pending", meter.pending);
+  json.member("remaining", meter.remaining);
   json.member("refill_seconds", to_seconds(meter.refill));
   json.end_object();
 }

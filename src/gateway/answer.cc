@@ -5,13 +5,12 @@
 
 #include <algorithm>
 
+#include "gateway/limit_fields.h"
 #include "http/writer.h"
 #include "telemetry/json_writer.h"
 
 namespace weir::gateway {
 namespace {
-
-constexpr std::int64_t kMaxHintSeconds = 59;
 
 std::int64_t milliseconds_up(Duration wait) {
   constexpr std::int64_t kPerMillisecond = 1'000'000;
@@ -104,6 +103,11 @@ void append_error_answer(std::string& out, const ErrorAnswer& answer, bool keep_
   const bool longer =
       hint && answer.retry_after && *answer.retry_after > std::chrono::seconds(kMaxHintSeconds);
   if (hint || answer.retry_after) append_retry_fields(out, answer.retry_after);
+  if (answer.limits != nullptr) {
+    std::optional<Duration> wait = answer.retry_after;
+    if (hint && !wait) wait = std::chrono::seconds(1);
+    append_limit_fields(out, *answer.limits, wait);
+  }
   if (entry.final && !longer) http::append_field(out, "x-should-retry", "false");
   out += extra_fields;
   if (!keep_alive) http::append_field(out, "connection", "close");

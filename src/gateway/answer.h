@@ -7,9 +7,13 @@
 #include <string_view>
 
 #include "gateway/problem.h"
+#include "weir/governor.h"
 #include "weir/time.h"
 
 namespace weir::gateway {
+
+/// More than this is never said in a Retry-After.
+inline constexpr std::int64_t kMaxHintSeconds = 59;
 
 /// All that an error answer says. Empty members become null. Views live until it is written.
 struct ErrorAnswer {
@@ -30,6 +34,7 @@ struct ErrorAnswer {
   std::string_view provider_error;  ///< one valid JSON value
   std::string_view allow;           ///< the Allow header of a 405
   std::optional<Duration> retry_after;
+  const governor::CallerLimits* limits = nullptr;  ///< the caller's own; null: nobody is known
   std::optional<std::int64_t> estimated_input_tokens;
   std::optional<std::int64_t> estimated_output_tokens;
 };

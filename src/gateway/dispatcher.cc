@@ -121,17 +121,26 @@ void Dispatcher::deliver(Due& due) {
   if (due.wake && wake_) wake_(*due.wake);
 }
 
-std::optional<governor::Outcome> Dispatcher::submit(const Call& call, const Plan& plan,
-                                                    Instant now) {
+std::optional<Dispatcher::Submission> Dispatcher::submit(const Call& call, const Plan& plan,
+                                                         Instant now) {
   Due due;
-  auto outcome = core_.with([&](Core& core) -> std::optional<governor::Outcome> {
+  auto submission = core_.with([&](Core& core) -> std::optional<Submission> {
     if (core.plan.get() != &plan) return std::nullopt;
-    auto answer = core.governor.submit(call, now);
+    Submission made{core.governor.submit(call, now), {}};
+    made.limits = core.governor.caller_limits(call.leaf, call.profile, now);
     collect(core, now, due);
-    return answer;
+    return made;
   });
   deliver(due);
-  return outcome;
+  return submission;
+}
+
+std::optional<governor::CallerLimits> Dispatcher::caller_limits(NodeId leaf, ProfileId profile,
+                                                                const Plan& plan, Instant now) {
+  return core_.with([&](Core& core) -> std::optional<governor::CallerLimits> {
+    if (core.plan.get() != &plan) return std::nullopt;
+    return core.governor.caller_limits(leaf, profile, now);
+  });
 }
 
 void Dispatcher::sent(CallId call, Instant now) {
@@ -180,10 +189,11 @@ governor::Verdict Dispatcher::rejected(CallId call, const Signal& signal, bool r
   return verdict;
 }
 
-governor::Settled Dispatcher::settle(CallId call, const Settlement& settlement, Instant now) {
+governor::Settled Dispatcher::settle(CallId call, const Settlement& settlement, Instant now,
+                                     Usage* charged) {
   Due due;
   const auto settled = core_.with([&](Core& core) {
-    const auto answer = core.governor.settle(call, settlement, now);
+    const auto answer = core.governor.settle(call, settlement, now, charged);
     collect(core, now, due);
     return answer;
   });

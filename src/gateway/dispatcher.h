@@ -68,14 +68,25 @@ class Dispatcher {
   /// Makes the mailbox of a handler. Threads: any; the mailbox belongs to `loop` then.
   std::shared_ptr<Mailbox> make_mailbox(http::Loop& loop);
 
+  /// What became of a call, and the caller's own limits once it is counted.
+  struct Submission {
+    governor::Outcome outcome;
+    governor::CallerLimits limits;
+  };
   /// Absent: `plan` is no longer the one in force; read the new one and ask again.
-  std::optional<governor::Outcome> submit(const Call& call, const Plan& plan, Instant now);
+  std::optional<Submission> submit(const Call& call, const Plan& plan, Instant now);
   void sent(CallId call, Instant now);
   void progress(CallId call, std::int64_t output_events, Instant now);
   void signal(DeploymentId deployment, const Plan& plan, const Signal& signal, Instant now);
   governor::Verdict rejected(CallId call, const Signal& signal, bool replayable, Instant now);
-  governor::Settled settle(CallId call, const Settlement& settlement, Instant now);
+  governor::Settled settle(CallId call, const Settlement& settlement, Instant now,
+                           Usage* charged = nullptr);
   void cancel(CallId call, Instant now);
+
+  /// The limits of a caller as they stand now. Absent: `plan`, to which the ids belong, is no
+  /// longer the one in force.
+  std::optional<governor::CallerLimits> caller_limits(NodeId leaf, ProfileId profile,
+                                                      const Plan& plan, Instant now);
 
   /// Does what fell due, at most 64 events for each hold of the lock, and returns when to call
   /// again (kNever: when woken).

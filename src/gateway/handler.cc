@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gateway/answer.h"
+#include "gateway/limit_fields.h"
 #include "gateway/models.h"
 #include "gateway/session.h"
 #include "http/writer.h"
@@ -21,13 +22,15 @@ class Answered final : public http::Session {
   void on_peer_gone() override {}
 };
 
-std::string json_answer(std::string_view body, std::string_view trace_id, bool keep_alive) {
+std::string json_answer(std::string_view body, std::string_view trace_id, bool keep_alive,
+                        const governor::CallerLimits& limits) {
   std::string out;
   http::append_status_line(out, 200);
   http::append_field(out, "content-type", "application/json");
   http::append_field(out, "content-length", body.size());
   http::append_field(out, "x-weir-trace-id", trace_id);
   http::append_field(out, "x-request-id", trace_id);
+  append_limit_fields(out, limits);
   if (!keep_alive) http::append_field(out, "connection", "close");
   http::end_head(out);
   out += body;
@@ -133,8 +136,15 @@ std::string make_trace_id(Rng& rng) {
 Handler::Handler(Gateway& gateway, http::Loop& loop, http::Connector& connector)
     : context_(gateway, loop, connector) {}
 
-std::string Handler::refuse_early(Problem problem, std::string_view message,
-                                  std::string_view allow) {
+governor::CallerLimits Handler::limits_of(const Plan& plan, const Identity& identity) {
+  const NodeId leaf = identity.key != nullptr ? identity.key->node : plan.config().default_tenant;
+  return context_.gateway.dispatcher()
+      .caller_limits(leaf, ProfileId{}, plan, context_.gateway.clock().now())
+      .value_or(governor::CallerLimits{});
+}
+
+std::string Handler::refuse_early(Problem problem, std::string_view message, std::string_view allow,
+                                  const governor::CallerLimits* limits) {
   context_.gateway.meters().early_refusals.with({row(problem).code}).add();
   const std::string trace_id = make_trace_id(context_.rng);
   ErrorAnswer answer;
@@ -142,6 +152,7 @@ std::string Handler::refuse_early(Problem problem, std::string_view message,
   answer.message = message;
   answer.trace_id = trace_id;
   answer.allow = allow;
+  answer.limits = limits;
   if (problem == Problem::draining) {
     answer.retry_after = std::chrono::milliseconds(500 + context_.rng.below(2500));
   }
@@ -177,14 +188,17 @@ std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
                         "/v1.");
   }
   const auto& plan = context_.current_plan();
-  if (!identify(context_.keys, *plan, head, context_.gateway.clock())) {
+  const auto identity = identify(context_.keys, *plan, head, context_.gateway.clock());
+  if (!identity) {
     return refuse_early(Problem::unauthorized,
                         "The key is missing or not valid; send it as Authorization: Bearer.");
   }
   if (body_encoded(head)) {
+    const governor::CallerLimits limits = limits_of(*plan, *identity);
     return refuse_early(Problem::unsupported_encoding,
                         "Compressed request bodies are not supported; send the body without "
-                        "Content-Encoding.");
+                        "Content-Encoding.",
+                        {}, &limits);
   }
   return std::nullopt;
 }
@@ -211,11 +225,12 @@ std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
     return session;
   }
   const std::string trace_id = make_trace_id(context_.rng);
+  const governor::CallerLimits limits = limits_of(*plan, *identity);
   std::string out;
   if (route.kind == RouteKind::list_models) {
-    out = json_answer(models_body(*plan, *identity), trace_id, request.head.keep_alive);
+    out = json_answer(models_body(*plan, *identity), trace_id, request.head.keep_alive, limits);
   } else if (const std::string body = model_body(*plan, *identity, route.model); !body.empty()) {
-    out = json_answer(body, trace_id, request.head.keep_alive);
+    out = json_answer(body, trace_id, request.head.keep_alive, limits);
   } else {
     ErrorAnswer answer;
     answer.problem = Problem::model_not_found;
@@ -225,6 +240,7 @@ std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
     answer.message = message;
     answer.param = "model";
     answer.trace_id = trace_id;
+    answer.limits = &limits;
     append_error_answer(out, answer, request.head.keep_alive);
   }
   const std::string_view piece = out;

@@ -92,7 +92,10 @@ class Handler final : public http::Handler {
                                             http::Responder& responder) override;
 
  private:
-  std::string refuse_early(Problem problem, std::string_view message, std::string_view allow = {});
+  /// `limits`: of the caller, if it is known already.
+  std::string refuse_early(Problem problem, std::string_view message, std::string_view allow = {},
+                           const governor::CallerLimits* limits = nullptr);
+  governor::CallerLimits limits_of(const Plan& plan, const Identity& identity);
 
   LoopContext context_;
 };

@@ -54,13 +54,14 @@ Meters::Meters(telemetry::Registry& metrics)
       per_token(metrics.histogram("weir_time_per_output_token_seconds",
                                   "Time between a stream's output tokens after the first.", {},
                                   telemetry::per_token_bounds())),
-      tokens(metrics.counter("weir_tokens_total", "Tokens that providers reported.",
+      tokens(metrics.counter("weir_tokens_total",
+                             "Tokens charged: as reported, else as seen or estimated.",
                              {"kind", "deployment", "tenant", "class"})),
       estimate_error(metrics.gauge("weir_estimate_error_ratio",
                                    "Moving mean of (estimated - actual) / actual tokens.",
                                    {"deployment"})),
       quota_used(metrics.gauge("weir_quota_used_ratio",
-                               "Used and reserved share of the tightest limit.",
+                               "Share of the tightest limit that is used or granted.",
                                {"deployment", "unit"})),
       reserved(metrics.gauge("weir_reserved", "Held by calls granted and not settled.",
                              {"deployment", "unit"})),
@@ -97,7 +98,8 @@ void Meters::show(const governor::Snapshot& snapshot, const Plan& plan) {
       // Several windows of one unit are one series: the fullest of them.
       const auto unit = name(meter.rule.unit);
       auto& used = quota_used.with({label, unit});
-      const auto taken = static_cast<double>(meter.used + meter.reserved);
+      // A call on its way is in `used` as well as in `reserved`; it is one.
+      const auto taken = static_cast<double>(meter.used) + static_cast<double>(meter.pending);
       const auto amount = static_cast<double>(meter.rule.amount);
       used.set(std::max(used.value(), amount > 0 ? taken / amount : 1.0));
       auto& held = reserved.with({label, unit});

@@ -37,8 +37,12 @@ Session::~Session() {
   // The exchange goes first: a provider must not work for a call that is given back.
   exchange_.reset();
   if (has_cookie_) context_.mailbox->close(cookie_);
-  if (call_.valid()) context_.gateway.dispatcher().cancel(call_, now());
+  call_.drop();
   context_.give_back(std::move(buffers_));
+}
+
+void Session::GiveBack::operator()(CallId call) const {
+  gateway->dispatcher().cancel(call, gateway->clock().now());
 }
 
 void Session::start(const http::Request& request, std::shared_ptr<const Plan> plan,
@@ -103,6 +107,7 @@ bool Session::reidentify(const http::Request& request) {
   const auto identity = identify(context_.keys, *plan_, request.head, context_.gateway.clock());
   key_ = identity ? identity->key : nullptr;
   if (identity) return true;
+  limits_read_ = true;  // nobody's
   ErrorAnswer reply;
   reply.problem = Problem::unauthorized;
   reply.message = "The key is missing or not valid; send it as Authorization: Bearer.";
@@ -168,22 +173,27 @@ void Session::admit(const http::Request& request) {
     Call call;
     if (!resolve(request, *plan_, call)) return;
     call.cookie = cookie_;
-    auto outcome = context_.gateway.dispatcher().submit(call, *plan_, now());
-    if (!outcome) {
+    auto submission = context_.gateway.dispatcher().submit(call, *plan_, now());
+    if (!submission) {
       if (!reidentify(request)) return;
       continue;
     }
+    leaf_ = call.leaf;
+    profile_ = call.profile;
+    limits_ = submission->limits;
+    limits_read_ = true;
+    const governor::Outcome& outcome = submission->outcome;
     // The head's views end with this call, and the request may be sent later.
     buffers_->passed.clear();
     append_request_fields(buffers_->passed, request.head.fields);
-    if (const auto* refused = std::get_if<governor::Refused>(&*outcome)) {
+    if (const auto* refused = std::get_if<governor::Refused>(&outcome)) {
       refuse(refused->refusal, nullptr);
-    } else if (const auto* queued = std::get_if<governor::Queued>(&*outcome)) {
-      call_ = queued->call;
+    } else if (const auto* queued = std::get_if<governor::Queued>(&outcome)) {
+      call_ = {queued->call, GiveBack{&context_.gateway}};
       phase_ = Phase::waiting;
     } else {
-      const auto& admitted = std::get<governor::Admitted>(*outcome);
-      call_ = admitted.call;
+      const auto& admitted = std::get<governor::Admitted>(outcome);
+      call_ = {admitted.call, GiveBack{&context_.gateway}};
       send(admitted.grant);
     }
     return;
@@ -195,14 +205,16 @@ void Session::admit(const http::Request& request) {
 }
 
 void Session::on_event(const governor::Event& event, const std::shared_ptr<const Plan>& plan) {
-  if (phase_ != Phase::waiting || event.call != call_) return;
+  if (phase_ != Phase::waiting || event.call != call_.call()) return;
   if (plan_ != plan) {
     if (!identity_plan_) identity_plan_ = std::move(plan_);
     plan_ = plan;
     class_ = plan->find_class(class_name_).value_or(ClassId{});
   }
+  // While the call waited, the limits moved on.
+  if (!identity_plan_) read_limits();
   if (const auto* refusal = std::get_if<Refusal>(&event.what)) {
-    call_ = CallId{};
+    call_.release();
     refuse(*refusal, nullptr);
     return;
   }
@@ -278,7 +290,7 @@ void Session::send(const Grant& grant) {
 void Session::on_sent() {
   request_left_ = true;
   sent_at_ = now();
-  context_.gateway.dispatcher().sent(call_, sent_at_);
+  context_.gateway.dispatcher().sent(call_.call(), sent_at_);
 }
 
 void Session::on_peer_gone() {
@@ -309,10 +321,7 @@ void Session::on_timer() {
 void Session::on_drain(bool last) {
   if (phase_ == Phase::waiting || (last && phase_ == Phase::sending)) {
     exchange_.reset();
-    if (call_.valid()) {
-      context_.gateway.dispatcher().cancel(call_, now());
-      call_ = CallId{};
-    }
+    call_.drop();
     ErrorAnswer reply;
     reply.problem = Problem::draining;
     reply.message = "The gateway is shutting down; send the request again.";

@@ -17,6 +17,7 @@
 #include "http/exchange.h"
 #include "weir/demand.h"
 #include "weir/governor.h"
+#include "weir/reservation.h"
 #include "weir/usage.h"
 
 namespace weir::gateway {
@@ -96,6 +97,8 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   void refuse(const Refusal& refusal, const Signal* signal);
   void answer(ErrorAnswer& answer, std::string_view outcome);
   void fill_answer(ErrorAnswer& answer) const;
+  /// Reads the caller's limits anew, unless a reload has changed what their ids mean.
+  void read_limits();
   void record(std::string_view outcome, std::uint16_t status);
   void finish(bool keep_alive);
   void leave(std::string_view phase);
@@ -118,14 +121,24 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   std::string class_name_;    ///< for answers; ids change with a reload
   std::string profile_name_;  ///< the same
   ClassId class_;
+  NodeId leaf_;
+  ProfileId profile_;
+  governor::CallerLimits limits_;  ///< as of the admission
+  bool limits_read_ = false;
   bool http_1_0_ = false;
   bool keep_alive_ = true;
+
+  /// Gives a call back to the governor of the process.
+  struct GiveBack {
+    Gateway* gateway = nullptr;
+    void operator()(CallId call) const;
+  };
 
   // the call
   Phase phase_ = Phase::reading;
   std::uint64_t cookie_ = 0;
   bool has_cookie_ = false;
-  CallId call_;
+  Reservation<GiveBack> call_;
   Grant grant_;
   Instant received_;
   Instant sent_at_;

@@ -69,7 +69,7 @@ std::string_view Session::tenant() const {
 }
 
 void Session::settle(Ending ending) {
-  if (!call_.valid()) return;
+  if (!call_.holds()) return;
   if (status_ != 0) count_attempt(status_);
   Settlement settlement;
   settlement.ending = ending;
@@ -79,11 +79,14 @@ void Session::settle(Ending ending) {
     settlement.output_events = meter_->output_events();
   }
   const Instant at = now();
-  context_.gateway.dispatcher().settle(call_, settlement, at);
-  call_ = CallId{};
+  Usage charged;
+  context_.gateway.dispatcher().settle(call_.release(), settlement, at, &charged);
+  // Also what no provider reported: a caller that leaves early is charged for what was made.
+  if (charged.input_tokens > 0 || charged.output_tokens > 0) {
+    context_.series.count_tokens(*plan_, grant_.deployment, plan_->tenant_label(tenant()), class_,
+                                 charged);
+  }
   if (!settlement.reported) return;
-  context_.series.count_tokens(*plan_, grant_.deployment, plan_->tenant_label(tenant()), class_,
-                               *settlement.reported);
   if (event_stream_ && first_bytes_at_ != kNever && settlement.reported->output_tokens > 1) {
     context_.series.per_token().observe(
         to_seconds(saturating_sub(at, first_bytes_at_)) /
@@ -108,6 +111,11 @@ void Session::fill_answer(ErrorAnswer& answer) const {
       answer.estimated_output_tokens = grant_.reserved.output_tokens;
     }
   }
+}
+
+void Session::read_limits() {
+  const auto limits = context_.gateway.dispatcher().caller_limits(leaf_, profile_, *plan_, now());
+  if (limits) limits_ = *limits;
 }
 
 void Session::refuse(const Refusal& refusal, const Signal* signal) {
@@ -148,7 +156,13 @@ void Session::refuse(const Refusal& refusal, const Signal* signal) {
 }
 
 void Session::answer(ErrorAnswer& answer, std::string_view outcome) {
+  if (!limits_read_) {
+    // Refused before it was asked for: there is a caller, but no profile yet.
+    leaf_ = key_ != nullptr ? key_->node : plan_->config().default_tenant;
+    read_limits();
+  }
   fill_answer(answer);
+  answer.limits = &limits_;
   if (context_.gateway.draining()) keep_alive_ = false;
   const std::uint16_t status = status_of(answer);
   if (context_.refusal_lines.take(context_.loop.now())) {
@@ -218,8 +232,7 @@ void Session::leave(std::string_view phase) {
   exchange_.reset();
   context_.gateway.meters().client_gone.with({phase}).add();
   if (waiting || !request_left_) {
-    if (call_.valid()) context_.gateway.dispatcher().cancel(call_, now());
-    call_ = CallId{};
+    call_.drop();
   } else {
     settle(Ending::client_gone);
   }

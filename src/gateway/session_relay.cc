@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "gateway/fields.h"
+#include "gateway/limit_fields.h"
 #include "gateway/provider_error.h"
 #include "gateway/session.h"
 #include "http/text.h"
@@ -115,6 +116,7 @@ void Session::append_own_fields(std::string& out, bool has_request_id) {
                      non_negative(grant_.reserved.input_tokens));
   http::append_field(out, "x-weir-reserved-output-tokens",
                      non_negative(grant_.reserved.output_tokens));
+  append_limit_fields(out, limits_);
   if (!keep_alive_) {
     http::append_field(out, "connection", "close");
   } else if (http_1_0_) {
@@ -232,7 +234,7 @@ void Session::note_progress() {
   const bool first = progress_at_ == kDawn;
   progress_at_ = at;
   if (first && !event_stream_) return;
-  context_.gateway.dispatcher().progress(call_, meter_ ? meter_->output_events() : 0, at);
+  context_.gateway.dispatcher().progress(call_.call(), meter_ ? meter_->output_events() : 0, at);
 }
 
 void Session::hold_back() {
@@ -446,14 +448,15 @@ void Session::provider_refused(const Signal& signal) {
   // Nothing of an answer was relayed, so the whole request can be sent again.
   exchange_.reset();
   meter_.reset();
-  auto verdict = context_.gateway.dispatcher().rejected(call_, signal, !head_written_, now());
+  auto verdict =
+      context_.gateway.dispatcher().rejected(call_.call(), signal, !head_written_, now());
   if (std::holds_alternative<governor::Requeued>(verdict)) {
     meters.retries.with({deployment.name, name(signal.kind)}).add();
     error_.reset();
     phase_ = Phase::waiting;
     return;
   }
-  call_ = CallId{};
+  call_.release();
   refuse(std::get<governor::GaveUp>(verdict).refusal, &signal);
 }
 

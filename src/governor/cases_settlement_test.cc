@@ -147,6 +147,44 @@ TEST(Cases, T046_OrphanedReservationsExpire) {
   EXPECT_EQ(world.governor().settle(unsent, late, world.now()), Settled::booked_late);
 }
 
+TEST(Settlement, TellsWhatWasCharged) {
+  World world = counted(Counting::reserve_refund, 100'000);
+  world.policy.deployments[0].lease = seconds(60);
+  Settlement end;
+  Usage charged;
+  const auto settle = [&](CallId id) {
+    charged = Usage{-1, -1, -1, -1};
+    return world.governor().settle(id, end, world.now(), &charged);
+  };
+  end.reported = Usage{12, 34, 5, 6};
+  settle(world.send(world.call(10, 80)));
+  EXPECT_EQ(charged, (Usage{12, 34, 5, 6})) << "as reported";
+  end.reported.reset();
+  end.ending = Ending::client_gone;
+  end.output_events = 300;
+  const CallId gone = world.send(world.call(10, 80));
+  settle(gone);
+  EXPECT_EQ(charged, (Usage{10, 300, {}, {}})) << "what was seen is more than the estimate";
+  EXPECT_EQ(settle(gone), Settled::already_settled);
+  EXPECT_EQ(charged, Usage{});
+  end.output_events = 1;
+  settle(world.send(world.call(10, 80)));
+  EXPECT_EQ(charged, (Usage{10, 80, {}, {}})) << "the estimate is more than what was seen";
+  end.ending = Ending::failed;
+  settle(world.send(world.call(10, 80)));
+  EXPECT_EQ(charged, Usage{});
+  end.ending = Ending::never_sent;
+  settle(world.admit(world.call(10, 80)));
+  EXPECT_EQ(charged, Usage{});
+
+  const CallId lost = world.send(world.call(10, 80));
+  world.run_to(world.time + 61);
+  end.ending = Ending::completed;
+  end.reported = Usage{10, 20, {}, {}};
+  EXPECT_EQ(settle(lost), Settled::booked_late);
+  EXPECT_EQ(charged, (Usage{10, 80, {}, {}})) << "what the expiry booked stays";
+}
+
 TEST(Settlement, RejectedAttemptsCountWhereThePolicySaysSo) {
   for (const bool counted_there : {true, false}) {
     World world;

@@ -436,7 +436,8 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
       out.rule = meter.rule();
       out.used = meter.used(now);
       out.reserved = meter.held();
-      const std::int64_t taken = meter.level() ? out.used : saturating_add(out.used, meter.open());
+      out.pending = meter.level() ? 0 : meter.open();
+      const std::int64_t taken = saturating_add(out.used, out.pending);
       out.remaining = std::max<std::int64_t>(0, meter.limit(now) - taken);
       const Instant empty = meter.empties(now);
       out.refill = empty == kNever ? kForever : std::max(Duration{0}, saturating_sub(empty, now));
@@ -475,8 +476,8 @@ void Governor::signal(DeploymentId deployment, const Signal& signal, Instant now
 Verdict Governor::rejected(CallId call, const Signal& signal, bool replayable, Instant now) {
   return impl_->rejected(call, signal, replayable, now);
 }
-Settled Governor::settle(CallId call, const Settlement& settlement, Instant now) {
-  return impl_->settle(call, settlement, now);
+Settled Governor::settle(CallId call, const Settlement& settlement, Instant now, Usage* charged) {
+  return impl_->settle(call, settlement, now, charged);
 }
 void Governor::cancel(CallId call, Instant now) { impl_->cancel(call, now); }
 void Governor::apply(std::shared_ptr<const Policy> policy, Instant now) {

@@ -29,7 +29,7 @@ class Governor::Impl {
   void progress(CallId id, std::int64_t output_events, Instant now);
   void signal(DeploymentId deployment, const Signal& signal, Instant now);
   Verdict rejected(CallId id, const Signal& signal, bool replayable, Instant now);
-  Settled settle(CallId id, const Settlement& settlement, Instant now);
+  Settled settle(CallId id, const Settlement& settlement, Instant now, Usage* charged);
   void cancel(CallId id, Instant now);
   void apply(std::shared_ptr<const Policy> policy, Instant now);
   [[nodiscard]] std::optional<Grant> grant_of(CallId id) const;
@@ -185,7 +185,7 @@ class Governor::Impl {
   void finish(std::uint32_t slot, const Actual& actual, Instant now);
   void release_own(Record& record, const Actual& actual, Instant now);
   [[nodiscard]] Actual actual_of(const Record& record, const Settlement& settlement) const;
-  Settled settle_late(CallId id, const Settlement& settlement, Instant now);
+  Settled settle_late(CallId id, const Settlement& settlement, Instant now, Usage* charged);
   void expire_leases(Instant now);
   void lease_push(std::uint32_t slot);
   void lease_remove(std::uint32_t slot);

@@ -453,8 +453,14 @@ Instant RuleMeter::promise(Instant at, std::int64_t amount) {
 
 Instant RuleMeter::empties(Instant now) {
   if (level()) return held_ > 0 ? kNever : now;
-  if (bucket()) return bucket_.falls_to(0, mirror_slope(), now);
+  const Slope slope = mirror_slope();
+  if (bucket()) {
+    const Instant at = bucket_.falls_to(0, slope, now);
+    return open_ > 0 ? slope.reach(at, static_cast<double>(open_)) : at;
+  }
   Instant at = std::max(now, log_.empties(guard(now)));
+  // What is granted and not yet stamped stays for a whole window after its stamp.
+  if (open_ > 0) at = std::max(at, saturating_add(now, settings_.rule.window));
   if (phantom(now) > 0) at = std::max(at, phantom_at_most(0, now));
   return at;
 }

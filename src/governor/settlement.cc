@@ -84,6 +84,16 @@ bool each_meant(const DeploymentTerms& deployment, Limiter limiter, Visit&& visi
   return false;
 }
 
+// What a call was booked with, as a usage: a report is told as it came, cached tokens included.
+Usage charged_of(const Settlement& settlement, const Actual& actual) {
+  if (!actual.tokens_charged) return {};
+  Usage usage = settlement.reported.value_or(Usage{});
+  if (!settlement.reported) usage.input_tokens = actual.input;
+  usage.input_tokens = std::clamp<std::int64_t>(usage.input_tokens, 0, kMaxTokens);
+  usage.output_tokens = actual.output;
+  return usage;
+}
+
 }  // namespace
 
 void Governor::Impl::lease_push(std::uint32_t slot) {
@@ -204,10 +214,12 @@ void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant no
   release_slot(slot);
 }
 
-Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant now) {
+Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant now,
+                               Usage* charged) {
   now = tick(now);
+  if (charged != nullptr) *charged = Usage{};
   Record* record = find(id);
-  if (record == nullptr) return settle_late(id, settlement, now);
+  if (record == nullptr) return settle_late(id, settlement, now, charged);
   if (record->state != State::granted) return Settled::already_settled;
   if (settlement.ending == Ending::never_sent && record->progressed.sent) {
     // It was stamped after all: whatever the provider got of it, no whole request was among it.
@@ -217,6 +229,7 @@ Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant 
   }
   if (settlement.ending != Ending::never_sent && !record->progressed.sent) sent(id, now);
   const Actual actual = actual_of(*record, settlement);
+  if (charged != nullptr) *charged = charged_of(settlement, actual);
   DeploymentState& state = *record->terms->deployments[record->deployment].state;
   if (settlement.reported && settlement.ending == Ending::completed) {
     state.failures_in_row = 0;
@@ -227,7 +240,8 @@ Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant 
   return Settled::settled;
 }
 
-Settled Governor::Impl::settle_late(CallId id, const Settlement& settlement, Instant now) {
+Settled Governor::Impl::settle_late(CallId id, const Settlement& settlement, Instant now,
+                                    Usage* charged) {
   const auto found = std::find_if(tombstones_.begin(), tombstones_.end(),
                                   [&](const Tombstone& stone) { return stone.id == id; });
   if (found == tombstones_.end() || !id.valid()) return Settled::already_settled;
@@ -245,6 +259,14 @@ Settled Governor::Impl::settle_late(CallId id, const Settlement& settlement, Ins
   };
   each_own(*record.terms, record.call, book);
   for (const MeterRef& ref : record.terms->deployments[record.deployment].rules) book(ref);
+  if (charged != nullptr) {
+    *charged = charged_of(settlement, actual);
+    // What the expiry booked is not given back.
+    if (found->booked.tokens_charged) {
+      charged->input_tokens = std::max(charged->input_tokens, found->booked.input);
+      charged->output_tokens = std::max(charged->output_tokens, found->booked.output);
+    }
+  }
   // Keeps the ring in order: the place stays, the stone is blank.
   found->id = CallId{};
   found->terms.reset();
@@ -264,7 +286,7 @@ void Governor::Impl::cancel(CallId id, Instant now) {
   Settlement settlement;
   settlement.ending = record->progressed.sent ? Ending::client_gone : Ending::never_sent;
   settlement.output_events = record->events;
-  settle(id, settlement, now);
+  settle(id, settlement, now, nullptr);
 }
 
 bool Governor::Impl::hold_for(DeploymentTerms& deployment, const Signal& signal, Instant until,
