@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the README claims of the real binary, with the emulator in its own process: no 429 and the
 whole quota used at twice the load, for each way a provider enforces; and nothing held after
-100,000 calls of which a third leave in the middle."""
+100,000 calls of which a part leave in the middle."""
 
 import json
 import subprocess
@@ -75,7 +75,7 @@ class Sockets(unittest.TestCase):
               f"({100 * admitted / allowed:.2f} %), 429s {after['refused']} of "
               f"{after['attempts']} attempts; p99 wait {report['all']['wait_ms']['p99']:.0f} ms")
         self.assertEqual(after["refused"] - before["refused"], 0, "429s after the first window")
-        self.assertEqual(report["all"]["seen_429"] - report["all"]["refused"], 0)
+        self.assertEqual(gateway.metric_sum("weir_provider_rejections_total"), after["refused"])
         self.assertGreaterEqual(admitted / allowed, 0.97)
 
     def test_sliding_minute_at_twice_the_load(self):
@@ -129,16 +129,23 @@ class Leaks(unittest.TestCase):
         wait_until(nothing_held, "in flight, reserved and queued are 0")
         counters = wait_until(lambda: (lambda now: now if now["inflight"] == 0 else None)(
             emulator.counters()), "the emulator's in flight is 0")
-        # The books agree: what the emulator took in is what weir says it sent, and what it
-        # finished whole is what weir settled by usage.
+        # The books agree. Every attempt the emulator took in is one that weir counts; those of
+        # which it had the whole request but no more than a closed connection may be missing
+        # there, and only those: fewer than the callers who left before an answer began.
         self.assertEqual(counters["attempts"], counters["finished"] + counters["aborted"])
         self.assertEqual(counters["refused"], 0)
-        attempts = gateway.metric_sum("weir_attempts_total")
-        self.assertLessEqual(abs(attempts - counters["attempts"]), report["aborted"])
-        self.assertLessEqual(counters["finished"], gateway.metric_sum(
-            "weir_attempts_total", status="200"))
-        self.assertGreaterEqual(gateway.metric_sum("weir_tokens_total", kind="output"),
-                                0.99 * counters["output_tokens"])
+        answered = gateway.metric_sum("weir_attempts_total", status="200")
+        unanswered = gateway.metric_sum("weir_attempts_total", status="none")
+        self.assertEqual(gateway.metric_sum("weir_attempts_total"), answered + unanswered)
+        self.assertGreaterEqual(answered, counters["finished"])
+        self.assertLessEqual(answered, counters["attempts"])
+        self.assertGreaterEqual(answered + unanswered, counters["attempts"])
+        # Finished answers are charged what the emulator says it produced; of aborted ones, which
+        # carry no usage, weir charges the larger of seen and estimated.
+        produced = counters["output_tokens"]
+        charged = gateway.metric_sum("weir_tokens_total", kind="output")
+        self.assertGreaterEqual(charged, 0.99 * produced)
+        self.assertLessEqual(charged, produced + 300 * counters["aborted"])
 
 
 if __name__ == "__main__":
