@@ -17,6 +17,7 @@ test('the page shows the numbers of /metrics within 2 s', async () => {
     page.on('pageerror', (error) => problems.push(String(error)));
     page.on('console', (message) => message.type() === 'error' && problems.push(message.text()));
     await page.goto(`http://127.0.0.1:${gateway.adminPort}/#token=test-admin-token`);
+    await page.locator('[data-deployment="main"]').waitFor();   // the page is up and shows numbers
     const calls = 50;   // more than the provider allows: some are refused, and weir holds back the rest
     await Promise.all(Array.from({length: calls}, () =>
       fetch(`http://127.0.0.1:${gateway.port}/v1/chat/completions`, {method: 'POST',
