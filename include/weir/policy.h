@@ -24,10 +24,12 @@ std::string_view name(Strategy strategy);
 std::string_view name(Mode mode);
 std::string_view name(NodeKind kind);
 
-/// How the governor retries what a provider refused.
+/// How the governor retries what a provider refused. Where the provider gave no hint, the n-th
+/// wait is drawn at random from half to the whole of min(cap, base * 2^n): spread, and each longer
+/// than the one before it, which a draw from zero on would not be.
 struct RetryPolicy {
-  std::int32_t attempts = 2;                ///< in all, the first included
-  Duration base = std::chrono::seconds(1);  ///< full jitter over base * 2^n where no hint was given
+  std::int32_t attempts = 2;  ///< in all, the first included
+  Duration base = std::chrono::seconds(1);
   Duration cap = std::chrono::seconds(60);
 };
 

@@ -71,7 +71,7 @@ Instant Governor::Impl::deployment_when(const DeploymentTerms& deployment, const
   return at;
 }
 
-Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now) {
+Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now, const Cost* known) {
   Record& record = calls_[slot];
   Terms& terms = *terms_;
   ProfileTerms& profile = terms.profiles[record.call.profile.value()];
@@ -79,7 +79,7 @@ Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now) {
   const auto cost_on = [&](std::uint32_t deployment) {
     return terms.deployments[deployment].state->estimator.cost(record.call.demand, profile.output);
   };
-  const Cost first = cost_on(profile.candidates.front().deployment);
+  const Cost first = known != nullptr ? *known : cost_on(profile.candidates.front().deployment);
   if (!profile.observe) {
     outcome.by = own_blocker(terms, record.call, first, now);
     if (outcome.by != nullptr) {
@@ -137,6 +137,7 @@ Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now) {
 
 void Governor::Impl::note_observed(Record& record, const DeploymentTerms& deployment,
                                    Instant now) const {
+  if (!terms_->any_watched) return;
   Instant latest = now;
   bool blocked = false;
   bool never = false;
@@ -206,8 +207,10 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
                                           : Decision::admitted;
   note_observed(record, deployment, now);
   charge_class(record.call, index, cost);
+  bool anybody_waits = false;
   const auto take = [&](const MeterRef& ref) {
     if (cost.concerns(ref.claim.unit)) ref.meter().grant(ref.claim, cost, now);
+    anybody_waits = anybody_waits || ref.shared->waiters.head != kNoIndex;
     return true;
   };
   each_own(*terms_, record.call, take);
@@ -223,6 +226,7 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
   ++deployment.state->attempts;
   ++inflight_;
   lease_push(slot);
+  if (!anybody_waits) return;
   // Whoever waits behind this call for the same limit may find room left.
   each_own(*terms_, record.call, [&](const MeterRef& ref) {
     if (ref.shared->waiters.head != kNoIndex && ref_fits(ref, cost, now)) {

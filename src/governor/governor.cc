@@ -91,14 +91,16 @@ bool Governor::Impl::known(const Call& call) const {
          !terms_->profiles[call.profile.value()].candidates.empty();
 }
 
-std::optional<LimitRef> Governor::Impl::never_fits(const Call& call) const {
+std::optional<LimitRef> Governor::Impl::never_fits(const Call& call, const Cost& first_cost) const {
   const Terms& terms = *terms_;
   const ProfileTerms& profile = terms.profiles[call.profile.value()];
   if (profile.observe) return std::nullopt;
   std::optional<LimitRef> first;
   for (const CandidateTerms& candidate : profile.candidates) {
     const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
-    const Cost cost = deployment.state->estimator.cost(call.demand, profile.output);
+    const bool is_first = &candidate == profile.candidates.data();
+    const Cost cost =
+        is_first ? first_cost : deployment.state->estimator.cost(call.demand, profile.output);
     std::optional<LimitRef> here;
     const auto visit = [&](const MeterRef& ref) {
       if (!ref.gates || !cost.concerns(ref.claim.unit)) return true;
@@ -131,14 +133,17 @@ Outcome Governor::Impl::submit(const Call& call, Instant now) {
     refusal.decision = decision;
     refusal.limit = limit;
     refusal.retry_after = retry;
-    const ProfileTerms& profile = terms_->profiles[call.profile.value()];
-    refusal.estimate = estimate(DeploymentId(profile.candidates.front().deployment), call.demand);
+    const ProfileTerms& asked = terms_->profiles[call.profile.value()];
+    refusal.estimate = estimate(DeploymentId(asked.candidates.front().deployment), call.demand);
     return Refused{refusal};
   };
   if (known_calls_ >= terms_->policy->max_calls) {
     return refuse(Decision::backpressure, {}, std::chrono::seconds(1));
   }
-  if (const std::optional<LimitRef> limit = never_fits(call)) {
+  const ProfileTerms& profile = terms_->profiles[call.profile.value()];
+  const std::uint32_t first = profile.candidates.front().deployment;
+  const Cost cost = terms_->deployments[first].state->estimator.cost(call.demand, profile.output);
+  if (const std::optional<LimitRef> limit = never_fits(call, cost)) {
     return refuse(Decision::never_fits, *limit, std::nullopt);
   }
   const ClassPolicy& traffic_class = terms_->policy->classes[call.traffic_class.value()];
@@ -158,16 +163,11 @@ Outcome Governor::Impl::submit(const Call& call, Instant now) {
     release_slot(slot);
     return refuse(Decision::queue_timeout, {}, std::nullopt);
   }
-  const ProfileTerms& profile = terms_->profiles[call.profile.value()];
-  const auto lane = lane_index_.find(
-      (std::uint64_t{call.traffic_class.value()} * terms_->profiles.size() + call.profile.value()) *
-          terms_->nodes.size() +
-      call.leaf.value());
-  const bool behind_own = lane != lane_index_.end() && lanes_[lane->second].count > 0;
+  const bool behind_own = queued_ > 0 && waits_in_lane(call);
   const bool behind_others = contended(profile) && wait > Duration{0};
   Try outcome;
   if (profile.observe || (!behind_own && !behind_others)) {
-    outcome = attempt(slot, now);
+    outcome = attempt(slot, now, &cost);
     if (outcome.granted) return Admitted{id_of(slot), record.grant};
     if (outcome.by != nullptr) {
       record.limit = outcome.by->limit;

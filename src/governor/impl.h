@@ -138,11 +138,13 @@ class Governor::Impl {
   void release_slot(std::uint32_t slot);
   [[nodiscard]] bool known(const Call& call) const;
   Outcome refuse_or_queue(std::uint32_t slot, bool may_wait, const Try& tried, Instant now);
-  std::optional<LimitRef> never_fits(const Call& call) const;
+  /// The limit that the call is too large for on every candidate. `first`: its cost on the first.
+  std::optional<LimitRef> never_fits(const Call& call, const Cost& first) const;
   void remap_queued(const Policy& old, Instant now);
 
   // dispatch.cc
-  Try attempt(std::uint32_t slot, Instant now);
+  /// `known`: the call's cost on its first candidate, where it was just worked out.
+  Try attempt(std::uint32_t slot, Instant now, const Cost* known = nullptr);
   bool deployment_ready(const DeploymentTerms& deployment, const Record& record, std::uint32_t slot,
                         const Cost& cost, Instant now) const;
   Instant deployment_when(const DeploymentTerms& deployment, const Record& record, const Cost& cost,
@@ -165,7 +167,10 @@ class Governor::Impl {
   Terms& current() { return *terms_; }
 
   // lanes.cc
+  [[nodiscard]] std::uint64_t lane_key(const Call& call) const;
   std::uint32_t lane_for(const Call& call);
+  /// Whether others of the call's own lane wait.
+  [[nodiscard]] bool waits_in_lane(const Call& call) const;
   void sweep_lanes();
   void enqueue(std::uint32_t slot, bool front);
   void dequeue(std::uint32_t slot);

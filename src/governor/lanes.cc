@@ -17,11 +17,19 @@ constexpr auto kOldest = [](const auto& left, const auto& right) { return left.s
 
 }  // namespace
 
-std::uint32_t Governor::Impl::lane_for(const Call& call) {
-  const Terms& terms = *terms_;
+std::uint64_t Governor::Impl::lane_key(const Call& call) const {
   const std::uint64_t group =
-      std::uint64_t{call.traffic_class.value()} * terms.profiles.size() + call.profile.value();
-  const std::uint64_t key = group * terms.nodes.size() + call.leaf.value();
+      std::uint64_t{call.traffic_class.value()} * terms_->profiles.size() + call.profile.value();
+  return group * terms_->nodes.size() + call.leaf.value();
+}
+
+bool Governor::Impl::waits_in_lane(const Call& call) const {
+  const auto lane = lane_index_.find(lane_key(call));
+  return lane != lane_index_.end() && lanes_[lane->second].count > 0;
+}
+
+std::uint32_t Governor::Impl::lane_for(const Call& call) {
+  const std::uint64_t key = lane_key(call);
   const auto found = lane_index_.find(key);
   if (found != lane_index_.end()) return found->second;
   if (free_lanes_.empty() && lanes_.size() >= kMaxLanes) sweep_lanes();
@@ -34,7 +42,7 @@ std::uint32_t Governor::Impl::lane_for(const Call& call) {
     free_lanes_.pop_back();
   }
   lanes_[lane].key = key;
-  lanes_[lane].group = static_cast<std::uint32_t>(group);
+  lanes_[lane].group = static_cast<std::uint32_t>(key / terms_->nodes.size());
   lane_index_.emplace(key, lane);
   return lane;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include "governor/governor_test.h"
 #include "governor/pacer.h"
 #include "governor/window_meter.h"
 
@@ -34,6 +35,61 @@ TEST(Pacer, WorkedExample) {
   Pacer idle;
   idle.charge(20, slope, at(1));
   EXPECT_NEAR(to_seconds(saturating_sub(idle.falls_to(4, slope, at(1)), at(1))), 1.6, 1e-6);
+}
+
+TEST(Warmup, TheRateGrowsLinearlyFromTheStart) {
+  // 600 a minute, warm after a minute: t seconds in, t * t / 12 of them may have gone, so a half
+  // of the window's 600 in the first minute; afterwards the whole rate.
+  for (const Enforcement enforce :
+       {Enforcement::sliding, Enforcement::bucket, Enforcement::unknown}) {
+    World world;
+    world.policy.deployments[0].rules = {World::rule(Unit::requests, 600, seconds(60), enforce)};
+    world.policy.deployments[0].warmup = seconds(60);
+    world.policy.classes[0].max_wait = std::chrono::hours(1);
+    world.send_granted = true;
+    std::int64_t gone = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const Outcome outcome = world.submit(world.call());
+      if (const auto* admitted = std::get_if<Admitted>(&outcome)) {
+        world.governor().sent(admitted->call, world.now());
+        ++gone;
+      }
+    }
+    EXPECT_LE(gone, 1) << "nothing is warm at the start";
+    double last = 0;
+    for (const double after : {15.0, 30.0, 60.0}) {
+      for (const auto& [at, event] : world.run_to(1000 + after)) {
+        if (std::holds_alternative<Grant>(event.what)) ++gone;
+      }
+      const double ideal = after * after / 12;
+      EXPECT_LE(static_cast<double>(gone), ideal * 1.06 + 62) << name(enforce) << " " << after;
+      EXPECT_GE(static_cast<double>(gone), ideal * 0.9) << name(enforce) << " " << after;
+      EXPECT_GT(static_cast<double>(gone), last) << name(enforce) << " " << after;
+      last = static_cast<double>(gone);
+    }
+    const std::int64_t warm = gone;
+    for (const auto& [at, event] : world.run_to(1120)) {
+      if (std::holds_alternative<Grant>(event.what)) ++gone;
+    }
+    EXPECT_GE(gone - warm, 540) << name(enforce);
+    EXPECT_LE(gone - warm, 640) << name(enforce);
+  }
+}
+
+TEST(Rules, TwoOfOneUnitAndWindowAreBothKept) {
+  World world;
+  world.policy.deployments[0].rules = {World::rule(Unit::requests, 5, seconds(60)),
+                                       World::rule(Unit::requests, 3, seconds(60))};
+  Call call = world.call();
+  call.max_wait = Duration{0};
+  for (int i = 0; i < 3; ++i) world.send(call);
+  world.refuse(call);
+  EXPECT_EQ(world.meter(0).used, 3);
+  EXPECT_EQ(world.meter(1).used, 3);
+  world.reload();
+  EXPECT_EQ(world.meter(1).used, 3) << "each keeps its count over a reload";
+  world.refuse(call);
+  EXPECT_EQ(world.meter(0).remaining, 2);
 }
 
 }  // namespace

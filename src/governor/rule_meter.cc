@@ -52,6 +52,7 @@ RuleMeter::RuleMeter(const MeterSettings& settings, Instant now)
     : settings_(settings),
       start_(now),
       log_(settings.rule.window, settings.side == Side::own ? kOwnCells : kProviderCells) {
+  derive();
   if (bucket() && !level()) {
     const double taken = assumed_full() * (1 + cut_share());
     bucket_.charge(taken, mirror_slope(), now);
@@ -69,21 +70,31 @@ void RuleMeter::configure(const MeterSettings& settings, Instant now) {
     bucket_.rescale(factor, mirror_slope(), now);
   }
   settings_ = settings;
+  derive();
   if (was_bucket && !bucket()) log_.add(now, before);
   if (!was_bucket && bucket()) {
     bucket_.charge(static_cast<double>(before), mirror_slope(), now);
   }
 }
 
-double RuleMeter::rate() const {
-  if (settings_.rule.window <= Duration{0}) return 0;
-  return static_cast<double>(settings_.rule.amount) / nanoseconds(settings_.rule.window);
-}
-
-double RuleMeter::margin() const {
-  if (settings_.side == Side::own || !tokens()) return 0;
-  if (settings_.margin) return std::clamp(*settings_.margin, 0.0, 0.9);
-  return settings_.rule.count == Counting::settle ? kMarginSettle : kMarginTokens;
+void RuleMeter::derive() {
+  const Rule& rule = settings_.rule;
+  bucket_kept_ = settings_.force_bucket || rule.enforce == Enforcement::bucket;
+  rate_ =
+      rule.window <= Duration{0} ? 0 : static_cast<double>(rule.amount) / nanoseconds(rule.window);
+  margin_ = 0;
+  if (settings_.side == Side::provider && tokens()) {
+    const double standard = rule.count == Counting::settle ? kMarginSettle : kMarginTokens;
+    margin_ = settings_.margin ? std::clamp(*settings_.margin, 0.0, 0.9) : standard;
+  }
+  pace_ = rate_ * (1 - margin_) * kPaceFactor;
+  whole_ = scaled(rule.amount, 1 - margin_);
+  guard_most_ = rule.window / 10;
+  guard_floor_ = settings_.guard ? *settings_.guard : std::min(kGuardFloor, rule.window / 50);
+  largest_ = bucket() ? std::min(rule.amount, rule.burst.value_or(INT64_MAX)) : rule.amount;
+  if (settings_.goes_alone) largest_ = std::max(largest_, settings_.alone_max);
+  if (level()) largest_ = INT64_MAX;
+  if (rule.amount <= 0) largest_ = INT64_MIN;
 }
 
 double RuleMeter::shrink(Instant now) const {
@@ -94,15 +105,13 @@ double RuleMeter::shrink(Instant now) const {
 
 Duration RuleMeter::guard(Instant now) const {
   if (settings_.side == Side::own) return Duration{0};
-  const Duration most = settings_.rule.window / 10;
-  const Duration floor =
-      settings_.guard ? *settings_.guard : std::min(kGuardFloor, settings_.rule.window / 50);
-  const double aged = nanoseconds(saturating_sub(now, boosted_at_)) / nanoseconds(kBoostHalf);
-  const double boost = boost_ > Duration{0} ? nanoseconds(boost_) * std::exp2(-aged) : 0;
-  const Duration measured = settings_.guard ? Duration{0} : spread_;
-  const Duration wanted =
-      std::max(measured, Duration(static_cast<std::int64_t>(std::min(boost, 1e18))));
-  const Duration whole = std::max(floor, std::min(most, wanted));
+  Duration wanted = settings_.guard ? Duration{0} : spread_;
+  if (boost_ > Duration{0}) {
+    const double aged = nanoseconds(saturating_sub(now, boosted_at_)) / nanoseconds(kBoostHalf);
+    const double boost = nanoseconds(boost_) * std::exp2(-aged);
+    wanted = std::max(wanted, Duration(static_cast<std::int64_t>(std::min(boost, 1e18))));
+  }
+  const Duration whole = std::max(guard_floor_, std::min(guard_most_, wanted));
   if (settings_.rule.enforce != Enforcement::fixed || bucket()) return whole;
   // A fixed window overflows only if its edge also falls into the short gap between two arrivals
   // that both met the extremes of the delay, so its guard can do with a little less.
@@ -110,9 +119,10 @@ Duration RuleMeter::guard(Instant now) const {
 }
 
 double RuleMeter::saturation(Instant now) const {
+  if (blocked_at_ == kDawn) return 0;
   const double window = nanoseconds(settings_.rule.window);
   const double passed = nanoseconds(saturating_sub(now, blocked_at_));
-  if (blocked_at_ == kDawn || window <= 0) return 0;
+  if (window <= 0) return 0;
   // It comes and goes over two windows, so that no change of the pace lets a lump through.
   const bool still = busy_ && passed <= window * 1.25;
   return std::clamp(saturation_ + (still ? passed : -passed) / (2 * window), 0.0, 1.0);
@@ -135,6 +145,7 @@ double RuleMeter::burst(Instant now) const {
 Slope RuleMeter::mirror_slope() const { return Slope{rate(), kDawn, Duration{0}}; }
 
 Slope RuleMeter::pace_slope(Instant now) const {
+  if (blocked_at_ == kDawn && shrunk_ >= 1) return Slope{pace_, start_, settings_.warmup};
   const double factor = kPaceFactor + (kPaceFactorBusy - kPaceFactor) * saturation(now);
   return Slope{rate() * (1 - margin()) * factor * shrink(now), start_, settings_.warmup};
 }
@@ -148,6 +159,8 @@ double RuleMeter::depth(Instant now) const {
 
 std::int64_t RuleMeter::limit(Instant now) const {
   if (level()) return settings_.rule.amount;
+  const bool plain = shrunk_ >= 1 && settings_.warmup <= Duration{0};
+  if (plain && !bucket()) return whole_;
   double factor = (1 - margin()) * shrink(now);
   if (settings_.warmup > Duration{0}) {
     factor *= Slope{0, start_, settings_.warmup}.share(now);
@@ -203,15 +216,6 @@ std::int64_t RuleMeter::used(Instant now) {
   }
   log_.expire(now, guard(now));
   return saturating_add(log_.sum(), phantom(now));
-}
-
-bool RuleMeter::ever_fits(std::int64_t amount) const {
-  if (settings_.rule.amount <= 0) return false;
-  if (level()) return true;
-  const std::int64_t most =
-      bucket() ? std::min(settings_.rule.amount, settings_.rule.burst.value_or(INT64_MAX))
-               : settings_.rule.amount;
-  return amount <= most || (settings_.goes_alone && amount <= settings_.alone_max);
 }
 
 bool RuleMeter::paced(Instant now) const {
@@ -352,10 +356,10 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
   const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
   held_ -= amount;
   if (claim.unit == Unit::concurrency) return;
-  const std::int64_t paced_amount =
-      std::min(cost.paced(claim.unit, claim.count), settings_.rule.amount);
   const auto pace = [&](std::int64_t real) {
     if (!settings_.pace) return;
+    const std::int64_t paced_amount =
+        std::min(cost.paced(claim.unit, claim.count), settings_.rule.amount);
     const double delta = static_cast<double>(real) - static_cast<double>(paced_amount);
     pacer_.correct(delta, pace_slope(now), now);
   };

@@ -68,7 +68,7 @@ class RuleMeter {
   [[nodiscard]] Instant when(std::int64_t amount, std::int64_t paced, std::int64_t returned,
                              Instant now);
   /// Whether the amount can pass at all, ever.
-  [[nodiscard]] bool ever_fits(std::int64_t amount) const;
+  [[nodiscard]] bool ever_fits(std::int64_t amount) const { return amount <= largest_; }
 
   void grant(const Claim& terms, const Cost& cost, Instant now);
   void sent(const Claim& terms, const Cost& cost, Instant now);
@@ -101,12 +101,11 @@ class RuleMeter {
   /// What calls in flight may give back when they end.
   [[nodiscard]] std::int64_t returnable() const;
   /// Work per nanosecond at the full rate.
-  [[nodiscard]] double rate() const;
+  [[nodiscard]] double rate() const { return rate_; }
 
  private:
-  [[nodiscard]] bool bucket() const {
-    return settings_.force_bucket || settings_.rule.enforce == Enforcement::bucket;
-  }
+  void derive();
+  [[nodiscard]] bool bucket() const { return bucket_kept_; }
   [[nodiscard]] bool tokens() const { return settings_.rule.unit != Unit::requests && !level(); }
   [[nodiscard]] bool paced(Instant now) const;
   [[nodiscard]] double depth(Instant now) const;
@@ -118,13 +117,22 @@ class RuleMeter {
   [[nodiscard]] double cut_share() const;
   [[nodiscard]] std::int64_t phantom(Instant now) const;
   [[nodiscard]] Instant phantom_at_most(std::int64_t level, Instant now) const;
-  [[nodiscard]] double margin() const;
+  [[nodiscard]] double margin() const { return margin_; }
   [[nodiscard]] double shrink(Instant now) const;
   [[nodiscard]] Instant mirror_when(std::int64_t amount, std::int64_t returned, Instant now);
   void mirror_add(std::int64_t amount, Instant now);
   void mirror_credit(Instant stamp, std::int64_t amount, Instant now);
 
   MeterSettings settings_;
+  // What follows from the settings alone, so that no decision computes it anew.
+  double rate_ = 0;
+  double margin_ = 0;
+  double pace_ = 0;           // work per nanosecond when nothing waits and nothing was cut
+  std::int64_t whole_ = 0;    // the limit then, for a rule that is no bucket
+  std::int64_t largest_ = 0;  // the most that ever fits
+  Duration guard_floor_{0};
+  Duration guard_most_{0};
+  bool bucket_kept_ = false;
   Instant start_;
   WindowMeter log_;
   Pacer bucket_;

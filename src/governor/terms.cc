@@ -113,6 +113,7 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
     }
     deployment.state->lease = from.lease;
     deployment.observe = from.mode == Mode::observe;
+    terms.any_watched = terms.any_watched || deployment.observe;
     deployment.class_finish.assign(policy.classes.size(), 0.0);
     std::map<std::string, int> taken;
     for (const Rule& rule : from.rules) {
@@ -139,6 +140,7 @@ std::shared_ptr<Terms> Registry::build(std::shared_ptr<const Policy> policy, Ins
       MeterRef ref = bind(node_owner(from), own_settings(rule), now, taken);
       ref.gates = from.mode == Mode::enforce;
       ref.watched = !ref.gates;
+      terms->any_watched = terms->any_watched || ref.watched;
       ref.limit.node = NodeId(static_cast<std::uint32_t>(i));
       node.rules.push_back(std::move(ref));
     }

@@ -114,6 +114,7 @@ struct Terms {
   std::vector<NodeTerms> classes;
   std::vector<DeploymentTerms> deployments;
   std::vector<ProfileTerms> profiles;
+  bool any_watched = false;  ///< some limit is observed only
 };
 
 /// Keeps meters and learned state by name across policies, as long as anything uses them.

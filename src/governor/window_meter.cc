@@ -10,11 +10,9 @@ namespace weir::governor {
 WindowMeter::WindowMeter(Duration window, std::int64_t cells)
     : window_(window), cell_(window / std::max<std::int64_t>(cells, 1)) {}
 
-void WindowMeter::expire(Instant now, Duration guard) {
-  while (count_ > 0) {
-    const Entry& oldest = at(0);
-    if (saturating_add(saturating_add(oldest.last, window_), guard) > now) break;
-    sum_ -= oldest.amount;
+void WindowMeter::drop(Instant now, Duration guard) {
+  while (count_ > 0 && leaves(0, guard) <= now) {
+    sum_ -= at(0).amount;
     head_ = (head_ + 1) & (ring_.size() - 1);
     --count_;
   }
@@ -42,6 +40,8 @@ std::int64_t WindowMeter::credit(Instant stamp, std::int64_t amount) {
   if (amount <= 0) return 0;
   std::size_t low = 0;
   std::size_t high = count_;
+  // Most calls end soon after they were sent, while their stamp is in the newest entry.
+  if (count_ > 0 && at(count_ - 1).first <= stamp) low = count_ - 1;
   while (low < high) {
     const std::size_t middle = (low + high) / 2;
     if (at(middle).last < stamp) {

@@ -24,7 +24,9 @@ class WindowMeter {
   WindowMeter(Duration window, std::int64_t cells);
 
   /// Drops what has left at `now`.
-  void expire(Instant now, Duration guard);
+  void expire(Instant now, Duration guard) {
+    if (count_ > 0 && leaves(0, guard) <= now) drop(now, guard);
+  }
   /// Charges `amount` at `at`, which must not be before the last stamp.
   void add(Instant at, std::int64_t amount);
   /// Takes back up to `amount` of what was charged at `stamp`, if it is still in the window.
@@ -46,6 +48,10 @@ class WindowMeter {
     return ring_[(head_ + index) & (ring_.size() - 1)];
   }
   Entry& at(std::size_t index) { return ring_[(head_ + index) & (ring_.size() - 1)]; }
+  [[nodiscard]] Instant leaves(std::size_t index, Duration guard) const {
+    return saturating_add(saturating_add(at(index).last, window_), guard);
+  }
+  void drop(Instant now, Duration guard);
   void grow();
 
   Duration window_;
