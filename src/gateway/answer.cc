@@ -65,6 +65,8 @@ void append_error_body(std::string& out, const ErrorAnswer& answer) {
   json.end_object().end_object();
 }
 
+Duration spread(Rng& rng) { return std::chrono::milliseconds(500 + rng.below(2500)); }
+
 void append_retry_fields(std::string& out, std::optional<Duration> retry_after) {
   const Duration wait = retry_after.value_or(std::chrono::seconds(1));
   const std::int64_t wait_ms = std::max<std::int64_t>(milliseconds_up(wait), 1);

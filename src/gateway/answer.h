@@ -8,6 +8,7 @@
 
 #include "gateway/problem.h"
 #include "weir/governor.h"
+#include "weir/rng.h"
 #include "weir/time.h"
 
 namespace weir::gateway {
@@ -18,6 +19,7 @@ inline constexpr std::int64_t kMaxHintSeconds = 59;
 /// All that an error answer says. Empty members become null. Views live until it is written.
 struct ErrorAnswer {
   Problem problem = Problem::internal;
+  DeploymentId deployment;            ///< whose limit refused; invalid: the call's own, if any
   std::uint16_t provider_status = 0;  ///< the status where the table says "the provider's"
   std::string_view message;
   std::string_view param;
@@ -48,6 +50,10 @@ void append_error_body(std::string& out, const ErrorAnswer& answer);
 /// A whole HTTP answer: head and body.
 void append_error_answer(std::string& out, const ErrorAnswer& answer, bool keep_alive,
                          std::string_view extra_fields = {});
+
+/// A hint where the gateway itself is the reason: 0.5 to 3 s, another for each caller, so that they
+/// do not all come back at once.
+Duration spread(Rng& rng);
 
 /// `Retry-After` and its companions. The whole seconds are rounded up and held in 1..59, because
 /// client libraries disagree about anything outside (0 and dates in the past: immediate retries;

@@ -92,10 +92,11 @@ struct Attempt {
     answer_body(bytes);
     answer_end();
   }
-  void fail(ErrorCode code, bool request_sent) {
+  void fail(ErrorCode code, bool request_sent, bool billed = false) {
     http::Failure failure;
     failure.error.code = code;
     failure.error.text = "it broke";
+    failure.error.may_have_been_billed = billed;
     failure.request_sent = request_sent;
     if (open) sink->on_failure(failure);
   }

@@ -7,6 +7,7 @@
 #include "gateway/limit_fields.h"
 #include "gateway/models.h"
 #include "gateway/session.h"
+#include "gateway/wishes.h"
 #include "http/writer.h"
 
 namespace weir::gateway {
@@ -15,6 +16,12 @@ namespace {
 constexpr std::size_t kMaxSpareBuffers = 256;
 constexpr std::size_t kMaxSpareCapacity = 16 << 10;
 constexpr std::size_t kMaxTellableName = 128;
+
+constexpr std::string_view kDrainingText = "The gateway is shutting down; send the request again.";
+constexpr std::string_view kUnauthorizedText =
+    "The key is missing or not valid; send it as Authorization: Bearer.";
+constexpr std::string_view kUnknownPathText =
+    "This path is not served; the base URL of an OpenAI client must end in /v1.";
 
 /// An answer that was complete when it was made; nothing is left to do.
 class Answered final : public http::Session {
@@ -64,6 +71,7 @@ const std::shared_ptr<const Plan>& LoopContext::current_plan() {
 const std::shared_ptr<const Plan>& LoopContext::fetch_plan() {
   // The version is read first: should a reload come in between, the next call fetches again.
   plan_version_ = gateway.plan_version();
+  keys.forget();
   plan_ = gateway.plan();
   series.reset(plan_.get());
   return plan_;
@@ -85,9 +93,15 @@ void LoopContext::give_back(std::unique_ptr<SessionBuffers> buffers) {
   spare_.push_back(std::move(buffers));
 }
 
+void KeyMemory::forget() {
+  if (plan_ == nullptr) return;
+  for (auto& entry : entries_) entry = Entry{};
+  plan_ = nullptr;
+}
+
 const config::VirtualKey* KeyMemory::find(const Plan& plan, std::string_view presented) {
   if (plan_ != &plan) {
-    for (auto& entry : entries_) entry = Entry{};
+    forget();
     plan_ = &plan;
   }
   // The slot depends on what was presented and on no secret.
@@ -153,9 +167,7 @@ std::string Handler::refuse_early(Problem problem, std::string_view message, std
   answer.trace_id = trace_id;
   answer.allow = allow;
   answer.limits = limits;
-  if (problem == Problem::draining) {
-    answer.retry_after = std::chrono::milliseconds(500 + context_.rng.below(2500));
-  }
+  if (row(problem).retry_hint) answer.retry_after = spread(context_.rng);
   if (context_.refusal_lines.take(context_.loop.now())) {
     context_.gateway.log().write(telemetry::LogLevel::info, "refused_early",
                                  {{"code", row(problem).code},
@@ -170,7 +182,7 @@ std::string Handler::refuse_early(Problem problem, std::string_view message, std
 
 std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
   if (context_.gateway.draining()) {
-    return refuse_early(Problem::draining, "The gateway is shutting down; send the request again.");
+    return refuse_early(Problem::draining, kDrainingText);
   }
   if (asks_upgrade(head)) {
     return refuse_early(Problem::upgrade_unsupported,
@@ -183,15 +195,24 @@ std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
       return refuse_early(routed.problem, "This path is not served with this method; see Allow.",
                           routed.allow);
     }
-    return refuse_early(routed.problem,
-                        "This path is not served; the base URL of an OpenAI client must end in "
-                        "/v1.");
+    if (routed.problem == Problem::not_built) {
+      const std::string message = "The path " + std::string(routed.unbuilt) +
+                                  " is not in this version; GET /v1/models and POST "
+                                  "/v1/chat/completions, /v1/completions and /v1/embeddings are.";
+      return refuse_early(routed.problem, message);
+    }
+    return refuse_early(routed.problem, kUnknownPathText);
   }
   const auto& plan = context_.current_plan();
   const auto identity = identify(context_.keys, *plan, head, context_.gateway.clock());
   if (!identity) {
-    return refuse_early(Problem::unauthorized,
-                        "The key is missing or not valid; send it as Authorization: Bearer.");
+    return refuse_early(Problem::unauthorized, kUnauthorizedText);
+  }
+  if (const auto asked = unbuilt_wish(head.fields); !asked.empty()) {
+    const governor::CallerLimits limits = limits_of(*plan, *identity);
+    const std::string message =
+        "The request header " + std::string(asked) + " is not in this version; leave it out.";
+    return refuse_early(Problem::not_built, message, {}, &limits);
   }
   if (body_encoded(head)) {
     const governor::CallerLimits limits = limits_of(*plan, *identity);
@@ -203,21 +224,26 @@ std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
   return std::nullopt;
 }
 
+std::string Handler::on_refusal(std::uint16_t status, const Error& error) {
+  return refuse_early(problem_of_status(status), error.text);
+}
+
 std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
                                                    http::Responder& responder) {
-  const Routed routed = find_route(request.head);
-  const std::shared_ptr<const Plan> plan = context_.current_plan();
-  const auto identity = identify(context_.keys, *plan, request.head, context_.gateway.clock());
-  if (!routed.route || !identity) {
-    // on_head let it pass; the configuration changed while the body came.
-    const std::string out =
-        refuse_early(identity ? routed.problem : Problem::unauthorized,
-                     "The key is missing or not valid; send it as Authorization: Bearer.");
+  // on_head let it pass; what was true then may have changed while the body came.
+  const auto refused = [&](Problem problem, std::string_view message) {
+    const std::string out = refuse_early(problem, message);
     const std::string_view piece = out;
     responder.write({&piece, 1});
     responder.finish(false);
     return std::make_unique<Answered>();
-  }
+  };
+  if (context_.gateway.draining()) return refused(Problem::draining, kDrainingText);
+  const Routed routed = find_route(request.head);
+  if (!routed.route) return refused(routed.problem, kUnknownPathText);
+  const std::shared_ptr<const Plan> plan = context_.current_plan();
+  const auto identity = identify(context_.keys, *plan, request.head, context_.gateway.clock());
+  if (!identity) return refused(Problem::unauthorized, kUnauthorizedText);
   const Route& route = *routed.route;
   if (route.kind == RouteKind::call) {
     auto session = std::make_unique<Session>(context_, responder, route);

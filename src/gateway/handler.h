@@ -39,6 +39,9 @@ class KeyMemory {
  public:
   /// The key of `plan` that `presented` is; null: none of them.
   const config::VirtualKey* find(const Plan& plan, std::string_view presented);
+  /// Must be called before the plan of the last `find` is let go of: another one may be made at
+  /// its address.
+  void forget();
 
  private:
   struct Entry {
@@ -90,6 +93,7 @@ class Handler final : public http::Handler {
   std::optional<std::string> on_head(const http::RequestHead& head) override;
   std::unique_ptr<http::Session> on_request(const http::Request& request,
                                             http::Responder& responder) override;
+  std::string on_refusal(std::uint16_t status, const Error& error) override;
 
  private:
   /// `limits`: of the caller, if it is known already.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 #include "gateway/fake_world.h"
 
 namespace weir::gateway::fake {
@@ -46,12 +49,94 @@ TEST(Handler, T084_OtherSpellingsOfAPathAreUnknown) {
   World world(config_text());
   for (const char* path :
        {"/v1/chat/completions/", "//v1/chat/completions", "/v1//chat/completions",
-        "/V1/chat/completions", "/v1/chat%2fcompletions", "/v1/%2e/chat/completions", "/v1/files",
-        "/v1/batches", "/", "/chat/completions", "/admin/v1/overview"}) {
+        "/V1/chat/completions", "/v1/chat%2fcompletions", "/v1/%2e/chat/completions", "/v1/filesx",
+        "/", "/chat/completions", "/admin/v1/overview"}) {
     auto client = world.request("POST", path, kAcme, World::kChat);
     EXPECT_EQ(client->status(), 404) << path;
     EXPECT_TRUE(contains(client->body(), "unknown_path")) << path;
   }
+  EXPECT_TRUE(world.connector.attempts.empty());
+}
+
+TEST(Handler, T084_KnownPathsThatAreNotBuiltSaySoByName) {
+  World world(config_text());
+  for (const char* path :
+       {"/v1/responses", "/v1/messages", "/v1/messages/count_tokens", "/v1/files", "/v1/batches",
+        "/v1/images/generations", "/v1beta/models/m:generateContent", "/api/chat", "/v1/usage"}) {
+    auto client = world.request("POST", path, kAcme, World::kChat);
+    EXPECT_EQ(client->status(), 501) << path;
+    EXPECT_TRUE(contains(client->body(), R"("code":"not_built")")) << path;
+    EXPECT_TRUE(contains(client->body(), "not in this version")) << path;
+    EXPECT_EQ(client->field("x-should-retry"), "false");
+  }
+  EXPECT_TRUE(world.connector.attempts.empty());
+}
+
+TEST(Handler, WishesThatAreNotBuiltAreRefusedByName) {
+  World world(config_text());
+  for (const auto& [field, value] : Lines{{"x-weir-route", "a"},
+                                          {"X-Weir-Callback", "https://a.example/"},
+                                          {"Prefer", "wait=5, Respond-Async; x=1"}}) {
+    auto client = world.chat(World::kChat, {{field, value}});
+    EXPECT_EQ(client->status(), 501) << field;
+    EXPECT_TRUE(contains(client->body(), "is not in this version; leave it out")) << field;
+  }
+  EXPECT_TRUE(world.connector.attempts.empty());
+  auto client = world.chat(World::kChat, {{"Prefer", "wait=5"}, {"Idempotency-Key", "a"}});
+  EXPECT_EQ(world.connector.attempts.size(), 1U);
+}
+
+TEST(Handler, WhatTheServerRefusesIsTheSameObjectAndCounted) {
+  World world(config_text());
+  const std::pair<std::uint16_t, const char*> kCases[] = {
+      {400, "malformed"},       {408, "request_timed_out"},  {413, "too_large"},
+      {414, "target_too_long"}, {417, "expectation_failed"}, {431, "head_too_large"},
+      {500, "internal"},        {503, "backpressure"},       {505, "version_unsupported"}};
+  for (const auto& [status, code] : kCases) {
+    Error error;
+    error.text = "what is wrong";
+    Client client;
+    client.out = world.handler->on_refusal(status, error);
+    EXPECT_EQ(client.status(), status);
+    EXPECT_EQ(client.field("x-weir-trace-id").size(), 32U) << status;
+    EXPECT_EQ(client.field("connection"), "close");
+    EXPECT_TRUE(contains(client.body(), "what is wrong"));
+    EXPECT_TRUE(contains(client.body(), "\"code\":\"" + std::string(code) + "\"")) << status;
+    EXPECT_TRUE(contains(client.body(), R"("gateway_decision":)"));
+    EXPECT_TRUE(world.metric("weir_early_refusals_total{code=\"" + std::string(code) + "\"} 1"));
+  }
+  Client client;
+  client.out = world.handler->on_refusal(503, Error());
+  EXPECT_GE(std::stoi(client.field("retry-after-ms")), 500);
+}
+
+TEST(Handler, RetryHintsOfAFullGatewayDiffer) {
+  World world(config_text());
+  std::set<std::string> told;
+  for (int i = 0; i < 8; ++i) {
+    Client client;
+    client.out = world.handler->on_refusal(503, Error());
+    told.insert(client.field("retry-after-ms"));
+  }
+  EXPECT_GT(told.size(), 4U);
+}
+
+TEST(Handler, ABodyThatEndsWhileDrainingIsRefusedAtOnce) {
+  World world(config_text());
+  http::Request request;
+  request.head.method = "POST";
+  request.head.target = "/v1/chat/completions";
+  for (const auto& [name, value] : kAcme) request.head.fields.add({name, value});
+  EXPECT_FALSE(world.handler->on_head(request.head));
+  world.gateway->drain();
+  Client client;
+  client.body_storage = World::kChat;
+  client.body_storage.append(http::kBodyPadding, '\0');
+  request.body = std::string_view(client.body_storage).substr(0, World::kChat.size());
+  world.handler->on_request(request, client);
+  EXPECT_EQ(client.status(), 503);
+  EXPECT_TRUE(contains(client.body(), R"("gateway_decision":"draining")"));
+  EXPECT_FALSE(client.kept_alive);
   EXPECT_TRUE(world.connector.attempts.empty());
 }
 

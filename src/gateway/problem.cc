@@ -91,6 +91,55 @@ constexpr ProblemRow kUpgradeUnsupported{501,
                                          true,
                                          "WebSocket and other upgrades are not in this version.",
                                          "Use the HTTP streaming API of the same operation."};
+constexpr ProblemRow kNotBuilt{501,
+                               "not_built",
+                               "not_built",
+                               "",
+                               false,
+                               true,
+                               "The path or the header is known, but not in this version.",
+                               "Use what the message names, or leave the header out."};
+constexpr ProblemRow kTooSlow{408,
+                              "invalid_request_error",
+                              "request_timed_out",
+                              "",
+                              false,
+                              false,
+                              "The request's head or body did not come in time.",
+                              "Send it faster, or raise `server.limits`."};
+constexpr ProblemRow kTargetTooLong{414,
+                                    "invalid_request_error",
+                                    "target_too_long",
+                                    "",
+                                    false,
+                                    false,
+                                    "The request line is longer than `server.limits.header`.",
+                                    "Shorten the path or its query."};
+constexpr ProblemRow kExpectationFailed{417,
+                                        "invalid_request_error",
+                                        "expectation_failed",
+                                        "",
+                                        false,
+                                        false,
+                                        "`Expect` asks for something other than `100-continue`.",
+                                        "Leave the header out."};
+constexpr ProblemRow kHeadTooLarge{
+    431,
+    "invalid_request_error",
+    "head_too_large",
+    "",
+    false,
+    false,
+    "The head is larger than `server.limits.header`, or has too many fields.",
+    "Send fewer or shorter headers, or raise the limit."};
+constexpr ProblemRow kVersionUnsupported{505,
+                                         "not_built",
+                                         "version_unsupported",
+                                         "",
+                                         false,
+                                         true,
+                                         "The request is neither HTTP/1.1 nor HTTP/1.0.",
+                                         "Speak HTTP/1.1."};
 constexpr ProblemRow kRejectedLocally{
     429,
     "rate_limited",
@@ -227,6 +276,12 @@ const ProblemRow& row(Problem problem) {
     case Problem::too_large: return kTooLarge;
     case Problem::unsupported_encoding: return kUnsupportedEncoding;
     case Problem::upgrade_unsupported: return kUpgradeUnsupported;
+    case Problem::not_built: return kNotBuilt;
+    case Problem::too_slow: return kTooSlow;
+    case Problem::target_too_long: return kTargetTooLong;
+    case Problem::expectation_failed: return kExpectationFailed;
+    case Problem::head_too_large: return kHeadTooLarge;
+    case Problem::version_unsupported: return kVersionUnsupported;
     case Problem::rejected_locally: return kRejectedLocally;
     case Problem::queue_timeout: return kQueueTimeout;
     case Problem::queue_full: return kQueueFull;
@@ -286,6 +341,20 @@ Problem problem_of(ErrorCode code) {
     case ErrorCode::internal: return Problem::internal;
   }
   return Problem::internal;
+}
+
+Problem problem_of_status(std::uint16_t status) {
+  switch (status) {
+    case 400: return Problem::malformed;
+    case 408: return Problem::too_slow;
+    case 413: return Problem::too_large;
+    case 414: return Problem::target_too_long;
+    case 417: return Problem::expectation_failed;
+    case 431: return Problem::head_too_large;
+    case 503: return Problem::backpressure;
+    case 505: return Problem::version_unsupported;
+    default: return Problem::internal;
+  }
 }
 
 std::string errors_markdown() {

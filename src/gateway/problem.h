@@ -24,6 +24,12 @@ enum class Problem : std::uint8_t {
   too_large,
   unsupported_encoding,
   upgrade_unsupported,
+  not_built,
+  too_slow,
+  target_too_long,
+  expectation_failed,
+  head_too_large,
+  version_unsupported,
   // the governor's decisions
   rejected_locally,
   queue_timeout,
@@ -52,6 +58,12 @@ inline constexpr std::array kAllProblems = {Problem::malformed,
                                             Problem::too_large,
                                             Problem::unsupported_encoding,
                                             Problem::upgrade_unsupported,
+                                            Problem::not_built,
+                                            Problem::too_slow,
+                                            Problem::target_too_long,
+                                            Problem::expectation_failed,
+                                            Problem::head_too_large,
+                                            Problem::version_unsupported,
                                             Problem::rejected_locally,
                                             Problem::queue_timeout,
                                             Problem::queue_full,
@@ -86,6 +98,8 @@ const ProblemRow& row(Problem problem);
 Problem problem_of(Decision decision);
 /// The problem that an error is, where it stopped a request.
 Problem problem_of(ErrorCode code);
+/// The problem that the server's own refusal with `status` is.
+Problem problem_of_status(std::uint16_t status);
 
 /// The reference page docs/reference/errors.md, made from the table.
 std::string errors_markdown();

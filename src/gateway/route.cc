@@ -9,10 +9,26 @@ namespace {
 constexpr std::string_view kPrefix = "/v1";
 constexpr std::string_view kModels = "/v1/models";
 
-Routed found(Route route) { return {route, Problem::unknown_path, {}}; }
+Routed found(Route route) { return {route, Problem::unknown_path, {}, {}}; }
 
 Routed refused(Problem problem, std::string_view allow = {}) {
-  return {std::nullopt, problem, allow};
+  return {std::nullopt, problem, allow, {}};
+}
+
+/// Paths of the contract that are not built yet: each of them and all below it.
+constexpr std::string_view kUnbuilt[] = {
+    "/v1/responses", "/v1/images",    "/v1/audio",    "/v1/videos", "/v1/moderations",
+    "/v1/files",     "/v1/batches",   "/v1/messages", "/anthropic", "/v1beta",
+    "/v1/projects",  "/openai",       "/model",       "/v2/chat",   "/v2/embed",
+    "/api/chat",     "/api/generate", "/api/v1",      "/v1/usage",  "/v1/jobs"};
+
+std::string_view unbuilt_path(std::string_view path) {
+  for (const std::string_view start : kUnbuilt) {
+    if (path.starts_with(start) && (path.size() == start.size() || path[start.size()] == '/')) {
+      return start;
+    }
+  }
+  return {};
 }
 
 /// Calls `visit(name, value)` for each part of a query until it returns true.
@@ -53,6 +69,11 @@ Routed find_route(const http::RequestHead& head) {
   if (!operation || *operation == dialects::Operation::list_models) {
     if (head.method != "POST" && dialect.operation("POST", path)) {
       return refused(Problem::method_not_allowed, "POST");
+    }
+    if (const auto unbuilt = unbuilt_path(path); !unbuilt.empty()) {
+      Routed routed = refused(Problem::not_built);
+      routed.unbuilt = unbuilt;
+      return routed;
     }
     return refused(Problem::unknown_path);
   }

@@ -28,7 +28,8 @@ struct Route {
 struct Routed {
   std::optional<Route> route;
   Problem problem = Problem::unknown_path;
-  std::string_view allow;  ///< method_not_allowed: the methods that would do
+  std::string_view allow;    ///< method_not_allowed: the methods that would do
+  std::string_view unbuilt;  ///< not_built: the path, or the start of it, that is known
 };
 
 /// Finds the route of a head. A path must match exactly: other spellings of it (a trailing slash,

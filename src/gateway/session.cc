@@ -201,12 +201,19 @@ void Session::admit(const http::Request& request) {
   ErrorAnswer reply;
   reply.problem = Problem::backpressure;
   reply.message = "The configuration is being changed; send the request again.";
+  reply.retry_after = spread(context_.rng);
   answer(reply, row(reply.problem).decision);
 }
 
 void Session::on_event(const governor::Event& event, const std::shared_ptr<const Plan>& plan) {
   if (phase_ != Phase::waiting || event.call != call_.call()) return;
   if (plan_ != plan) {
+    // The ids of a former attempt belong to the former plan.
+    const auto deployment = grant_.deployment.valid()
+                                ? plan->find_deployment(plan_->deployment(grant_.deployment).name)
+                                : std::nullopt;
+    if (!deployment) grant_ = {};
+    if (deployment) grant_.deployment = *deployment;
     if (!identity_plan_) identity_plan_ = std::move(plan_);
     plan_ = plan;
     class_ = plan->find_class(class_name_).value_or(ClassId{});
@@ -215,7 +222,8 @@ void Session::on_event(const governor::Event& event, const std::shared_ptr<const
   if (!identity_plan_) read_limits();
   if (const auto* refusal = std::get_if<Refusal>(&event.what)) {
     call_.release();
-    refuse(*refusal, nullptr);
+    const bool by_provider = refusal->decision == Decision::admitted_then_provider_rejected;
+    refuse(*refusal, by_provider ? last_refusal_.get() : nullptr);
     return;
   }
   send(std::get<Grant>(event.what));
@@ -313,24 +321,32 @@ void Session::on_writable() {
 
 void Session::on_timer() {
   if (!paused_) return;
+  const std::size_t before = std::exchange(waiting_bytes_, responder_.buffered());
+  if (waiting_bytes_ < before) {
+    responder_.set_timer(saturating_add(context_.loop.now(), kStalled));
+    return;
+  }
   // The caller has taken nothing for a long time; it counts as gone.
   leave("stalled");
   responder_.abort();
 }
 
 void Session::on_drain(bool last) {
-  if (phase_ == Phase::waiting || (last && phase_ == Phase::sending)) {
+  const bool answers = phase_ == Phase::sending || phase_ == Phase::error_body;
+  if (phase_ == Phase::waiting || (last && answers)) {
     exchange_.reset();
+    if (phase_ == Phase::error_body) settle(Ending::failed);
+    if (phase_ == Phase::sending && request_left_) count_attempt(status_);
     call_.drop();
     ErrorAnswer reply;
     reply.problem = Problem::draining;
     reply.message = "The gateway is shutting down; send the request again.";
-    reply.retry_after = std::chrono::milliseconds(500 + context_.rng.below(2500));
+    reply.retry_after = spread(context_.rng);
     keep_alive_ = false;
     answer(reply, row(reply.problem).decision);
     return;
   }
-  if (last && (phase_ == Phase::relaying || phase_ == Phase::error_body)) {
+  if (last && phase_ == Phase::relaying) {
     exchange_.reset();
     break_relay(Ending::truncated, "The gateway is shutting down; the answer is not complete.");
   }

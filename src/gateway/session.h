@@ -57,9 +57,17 @@ class Session final : public http::Session, public http::ResponseSink, public Re
 
  private:
   enum class Phase : std::uint8_t { reading, waiting, sending, error_body, relaying, done };
+  /// What a provider said when it refused an attempt.
+  struct ProviderRefusal {
+    Signal signal;
+    std::string error;  ///< one JSON value, free of our key
+  };
   /// How much of a provider's error answer there is: all, its first part, or all there will be.
   enum class Extent : std::uint8_t { whole, begun, broken_off };
   enum class Framing : std::uint8_t { length, chunked, until_close, none };
+
+  /// A caller that takes nothing for this long while bytes wait for it counts as gone.
+  static constexpr Duration kStalled = std::chrono::seconds(60);
 
   // session.cc: up to the request's departure
   bool read(const http::Request& request);
@@ -90,17 +98,22 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   bool judge_error(Extent extent);
   void pass_error_on(bool whole);
   void provider_refused(const Signal& signal);
-  void provider_failed(Problem problem, std::uint16_t status, std::string_view why);
+  /// `ending`: how an attempt that left is settled; an error answer costs nothing.
+  void provider_failed(Problem problem, std::uint16_t status, std::string_view why,
+                       Ending ending = Ending::failed);
 
   // session_end.cc: settlement, answers of our own, the record
   void settle(Ending ending);
-  void refuse(const Refusal& refusal, const Signal* signal);
+  /// `said`: what the provider said, where it is the provider that refused; null: nothing.
+  void refuse(const Refusal& refusal, const ProviderRefusal* said);
   void answer(ErrorAnswer& answer, std::string_view outcome);
   void fill_answer(ErrorAnswer& answer) const;
   /// Reads the caller's limits anew, unless a reload has changed what their ids mean.
   void read_limits();
   void record(std::string_view outcome, std::uint16_t status);
   void finish(bool keep_alive);
+  /// Ends the call of one who left while an error answer was read, of which the head is enough.
+  void settle_error();
   void leave(std::string_view phase);
   [[nodiscard]] std::string_view tenant() const;
   [[nodiscard]] Instant now() const { return context_.gateway.clock().now(); }
@@ -146,6 +159,7 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   Instant progress_at_ = kDawn;
   Duration overhead_{0};
   std::int32_t attempts_ = 0;
+  std::size_t waiting_bytes_ = 0;  ///< unread by the caller when it was looked at last
 
   // the answer
   std::unique_ptr<http::Exchange> exchange_;
@@ -172,6 +186,8 @@ class Session final : public http::Session, public http::ResponseSink, public Re
     bool has_length = false;
   };
   std::unique_ptr<ErrorReply> error_;
+  /// Of the last attempt that was refused; kept while the call waits for another.
+  std::unique_ptr<ProviderRefusal> last_refusal_;
 };
 
 }  // namespace weir::gateway

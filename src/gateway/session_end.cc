@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gateway/provider_error.h"
 #include "gateway/session.h"
 #include "weir/rule.h"
 
@@ -70,7 +69,7 @@ std::string_view Session::tenant() const {
 
 void Session::settle(Ending ending) {
   if (!call_.holds()) return;
-  if (status_ != 0) count_attempt(status_);
+  if (request_left_) count_attempt(status_);
   Settlement settlement;
   settlement.ending = ending;
   settlement.response_started = response_started_ && status_ >= 200 && status_ < 300;
@@ -100,16 +99,17 @@ void Session::fill_answer(ErrorAnswer& answer) const {
   answer.request_class = class_name_;
   answer.tenant_id = tenant();
   if (key_ != nullptr) answer.api_key_id = key_->id;
-  if (grant_.deployment.valid() && grant_.deployment.value() < plan_->policy().deployments.size()) {
-    const auto& deployment = plan_->deployment(grant_.deployment);
+  const DeploymentId about = answer.deployment.valid() ? answer.deployment : grant_.deployment;
+  if (about.valid() && about.value() < plan_->policy().deployments.size()) {
+    const auto& deployment = plan_->deployment(about);
     answer.provider = plan_->provider(deployment.provider).name;
-    answer.provider_scope = plan_->provider_scope(grant_.deployment);
+    answer.provider_scope = plan_->provider_scope(about);
     answer.provider_model =
         deployment.model.empty() ? std::string_view(facts_.model) : deployment.model;
-    if (!answer.estimated_input_tokens) {
-      answer.estimated_input_tokens = grant_.reserved.input_tokens;
-      answer.estimated_output_tokens = grant_.reserved.output_tokens;
-    }
+  }
+  if (grant_.deployment.valid() && !answer.estimated_input_tokens) {
+    answer.estimated_input_tokens = grant_.reserved.input_tokens;
+    answer.estimated_output_tokens = grant_.reserved.output_tokens;
   }
 }
 
@@ -118,8 +118,13 @@ void Session::read_limits() {
   if (limits) limits_ = *limits;
 }
 
-void Session::refuse(const Refusal& refusal, const Signal* signal) {
+void Session::refuse(const Refusal& decided, const ProviderRefusal* said) {
+  Refusal refusal = decided;
+  // The same second for everyone would bring all of them back at once.
+  if (refusal.decision == Decision::backpressure) refusal.retry_after = spread(context_.rng);
+  const Signal* signal = said != nullptr ? &said->signal : nullptr;
   ErrorAnswer reply;
+  reply.deployment = refusal.limit.deployment;
   reply.problem = problem_of(refusal.decision);
   const bool by_provider = refusal.decision == Decision::admitted_then_provider_rejected;
   std::string limiter;
@@ -143,14 +148,10 @@ void Session::refuse(const Refusal& refusal, const Signal* signal) {
   reply.retry_after = refusal.retry_after;
   reply.estimated_input_tokens = refusal.estimate.input_tokens;
   reply.estimated_output_tokens = refusal.estimate.output_tokens;
-  std::string provider_error;
   if (signal != nullptr) {
     reply.provider_status = signal->status;
     if (!reply.retry_after) reply.retry_after = signal->retry_after;
-    const auto& provider = plan_->provider(plan_->deployment(grant_.deployment).provider);
-    provider_error = provider_error_json(signal->status, error_ ? error_->body : std::string_view{},
-                                         provider.api_key.reveal());
-    reply.provider_error = provider_error;
+    reply.provider_error = said->error;
   }
   answer(reply, name(refusal.decision));
 }
@@ -226,13 +227,33 @@ void Session::finish(bool keep_alive) {
   responder_.finish(keep_alive);
 }
 
+void Session::settle_error() {
+  const Signal signal = route_.dialect->read_signal(status_, error_->fields, error_->body,
+                                                    context_.gateway.clock().wall());
+  auto& dispatcher = context_.gateway.dispatcher();
+  const bool refused = signal.kind == SignalClass::rate_limited ||
+                       signal.kind == SignalClass::quota_exhausted ||
+                       signal.kind == SignalClass::overloaded;
+  if (refused) {
+    const auto& deployment = plan_->deployment(grant_.deployment).name;
+    context_.gateway.meters().rejections.with({deployment, name(signal.limiter)}).add();
+    dispatcher.rejected(call_.release(), signal, false, now());
+  } else {
+    dispatcher.signal(grant_.deployment, *plan_, signal, now());
+    settle(Ending::failed);
+  }
+}
+
 void Session::leave(std::string_view phase) {
   const bool waiting = phase_ == Phase::waiting;
+  const bool error_body = phase_ == Phase::error_body;
   phase_ = Phase::done;
   exchange_.reset();
   context_.gateway.meters().client_gone.with({phase}).add();
   if (waiting || !request_left_) {
     call_.drop();
+  } else if (error_body) {
+    settle_error();
   } else {
     settle(Ending::client_gone);
   }

@@ -19,8 +19,6 @@ namespace {
 constexpr std::size_t kHighWater = 64 << 10;
 constexpr std::size_t kMaxErrorBody = 64 << 10;
 constexpr Duration kProgressEvery = std::chrono::milliseconds(100);
-/// A caller that takes nothing for this long while bytes wait for it counts as gone.
-constexpr Duration kStalled = std::chrono::seconds(60);
 constexpr std::uint32_t kRoundTripEvery = 16;
 
 bool is_event_stream(const http::Fields& fields) {
@@ -238,8 +236,10 @@ void Session::note_progress() {
 }
 
 void Session::hold_back() {
+  if (paused_) waiting_bytes_ = responder_.buffered();
   if (paused_ || !exchange_ || responder_.buffered() <= kHighWater) return;
   paused_ = true;
+  waiting_bytes_ = responder_.buffered();
   exchange_->pause(true);
   responder_.set_timer(saturating_add(context_.loop.now(), kStalled));
 }
@@ -351,9 +351,12 @@ void Session::on_failure(const http::Failure& failure) {
     judge_error(Extent::broken_off);
     return;
   }
-  count_attempt(status_);
+  if (request_left_) count_attempt(status_);
+  // A provider that has the whole request may charge for it, whatever became of its answer.
+  const bool billed = failure.request_sent && failure.error.may_have_been_billed;
   provider_failed(timed_out ? Problem::provider_timed_out : Problem::provider_failed,
-                  timed_out ? 504 : 502, failure.error.text);
+                  timed_out ? 504 : 502, failure.error.text,
+                  billed ? Ending::truncated : Ending::failed);
 }
 
 void Session::keep_error(const http::ResponseHead& head) {
@@ -445,6 +448,9 @@ void Session::provider_refused(const Signal& signal) {
     meters.retry_after.with({plan_->provider(deployment.provider).name, name(signal.limiter)})
         .observe(*signal.retry_after);
   }
+  last_refusal_ = std::make_unique<ProviderRefusal>(
+      signal, provider_error_json(signal.status, error_ ? error_->body : std::string_view{},
+                                  plan_->provider(deployment.provider).api_key.reveal()));
   // Nothing of an answer was relayed, so the whole request can be sent again.
   exchange_.reset();
   meter_.reset();
@@ -457,10 +463,11 @@ void Session::provider_refused(const Signal& signal) {
     return;
   }
   call_.release();
-  refuse(std::get<governor::GaveUp>(verdict).refusal, &signal);
+  refuse(std::get<governor::GaveUp>(verdict).refusal, last_refusal_.get());
 }
 
-void Session::provider_failed(Problem problem, std::uint16_t status, std::string_view why) {
+void Session::provider_failed(Problem problem, std::uint16_t status, std::string_view why,
+                              Ending ending) {
   exchange_.reset();
   meter_.reset();
   const auto& deployment = plan_->deployment(grant_.deployment);
@@ -474,7 +481,7 @@ void Session::provider_failed(Problem problem, std::uint16_t status, std::string
                                   {"reason", why},
                                   {"suppressed", context_.fault_lines.take_suppressed()}});
   }
-  settle(request_left_ ? Ending::failed : Ending::never_sent);
+  settle(request_left_ ? ending : Ending::never_sent);
   ErrorAnswer reply;
   reply.problem = problem;
   std::string message;

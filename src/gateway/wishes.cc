@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/wishes.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 
@@ -65,6 +66,24 @@ Result<Wishes> read_wishes(const http::Fields& fields) {
     }
   }
   return wishes;
+}
+
+std::string_view unbuilt_wish(const http::Fields& fields) {
+  constexpr std::string_view kAsync = "respond-async";
+  if (fields.has("x-weir-route")) return "x-weir-route";
+  if (fields.has("x-weir-callback")) return "x-weir-callback";
+  for (const auto& field : fields.all()) {
+    if (!http::same_word(field.name, "prefer")) continue;
+    std::string_view rest = field.value;
+    while (!rest.empty()) {
+      const std::string_view wish = rest.substr(0, rest.find(','));
+      rest.remove_prefix(std::min(rest.size(), wish.size() + 1));
+      if (http::same_word(http::trimmed(wish.substr(0, wish.find(';'))), kAsync)) {
+        return "Prefer: respond-async";
+      }
+    }
+  }
+  return {};
 }
 
 }  // namespace weir::gateway

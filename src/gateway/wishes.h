@@ -22,6 +22,11 @@ struct Wishes {
 /// the time-outs that client libraries send by themselves are ignored where they make no sense.
 Result<Wishes> read_wishes(const http::Fields& fields);
 
+/// The first field that asks for something this version does not do (x-weir-route,
+/// x-weir-callback, `Prefer: respond-async`); empty: none. Fields that only describe a request
+/// (x-weir-customer, x-weir-tags, Idempotency-Key) are taken without effect, as HTTP has it.
+std::string_view unbuilt_wish(const http::Fields& fields);
+
 /// "1.5s", "300ms", "2m", "1h" or plain seconds "20". Absent: not a duration, negative, or more
 /// than a day.
 std::optional<Duration> parse_wait(std::string_view text);

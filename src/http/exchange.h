@@ -67,6 +67,9 @@ class Handler {
   virtual std::optional<std::string> on_head(const RequestHead& head) = 0;
   /// Called with the whole request. The session may answer within the call or later.
   virtual std::unique_ptr<Session> on_request(const Request& request, Responder& responder) = 0;
+  /// The whole answer to what the server refuses by itself, before or while a request is read
+  /// (bad framing, time-outs, sizes, no room). The connection is closed after it.
+  virtual std::string on_refusal(std::uint16_t status, const Error& error);
 };
 
 /// Where a request goes. One pool per Endpoint and loop.

@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "http/exchange.h"
 #include "http/text.h"
 
 namespace weir::http {
@@ -97,6 +98,10 @@ void append_json_text(std::string& into, std::string_view text) {
       into += byte;
     }
   }
+}
+
+std::string Handler::on_refusal(std::uint16_t status, const Error& error) {
+  return refusal_response(status, error);
 }
 
 std::string refusal_response(std::uint16_t status, const Error& error) {

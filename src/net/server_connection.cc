@@ -163,7 +163,10 @@ bool ServerConnection::take_head() {
     return true;
   }
   if (const std::optional<std::string> answer = server_.handler_->on_head(block.head)) {
-    send_last(*answer);
+    // What answers HEAD has the head of an answer and no body.
+    const std::size_t end =
+        block.head.method == "HEAD" ? answer->find("\r\n\r\n") : std::string::npos;
+    send_last(std::string_view(*answer).substr(0, end == std::string::npos ? end : end + 4));
     return true;
   }
   prepare_body();
@@ -425,7 +428,7 @@ void ServerConnection::refuse(std::uint16_t status, ErrorCode code, std::string 
   error.code = code;
   error.origin = Origin::client;
   error.text = std::move(text);
-  send_last(http::refusal_response(status, error));
+  send_last(server_.handler_->on_refusal(status, error));
 }
 
 void ServerConnection::send_last(std::string_view answer) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "http/writer.h"
 #include "net/loopback_test.h"
@@ -36,6 +37,7 @@ struct Seen {
   std::size_t most_buffered = 0;
   std::size_t written = 0;
   std::string body;
+  std::vector<std::uint16_t> refusals;
   std::chrono::steady_clock::time_point gone_at;
 };
 
@@ -104,6 +106,10 @@ class TestHandler final : public http::Handler {
     error.code = ErrorCode::unauthorized;
     error.text = "no such key";
     return http::refusal_response(401, error);
+  }
+  std::string on_refusal(std::uint16_t status, const Error& error) override {
+    seen_.signal.change([&] { seen_.refusals.push_back(status); });
+    return http::Handler::on_refusal(status, error);
   }
   std::unique_ptr<http::Session> on_request(const http::Request& request,
                                             http::Responder& responder) override {
@@ -316,6 +322,25 @@ TEST_F(ServerTest, T119_HeaderSizes) {
   peer.send(get("/echo", "X: " + std::string(40'000, 'x') + "\r\n"));
   EXPECT_TRUE(peer.read_to_end());
   EXPECT_TRUE(peer.in.starts_with("HTTP/1.1 431 ")) << peer.in;
+}
+
+TEST_F(ServerTest, ARefusedHeadRequestGetsNoBody) {
+  begin();
+  Peer peer = Peer::connect(port_);
+  peer.send("HEAD /refuse HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_TRUE(peer.read_to_end());
+  EXPECT_TRUE(peer.in.starts_with("HTTP/1.1 401 ")) << peer.in;
+  EXPECT_TRUE(peer.in.ends_with("\r\n\r\n")) << peer.in;
+}
+
+TEST_F(ServerTest, TheHandlerWordsWhatTheServerRefuses) {
+  begin();
+  Peer peer = Peer::connect(port_);
+  peer.send("GET /echo HTTP/3.0\r\nHost: a\r\n\r\n");
+  peer.read_to_end();
+  EXPECT_TRUE(peer.in.starts_with("HTTP/1.1 505 ")) << peer.in;
+  EXPECT_TRUE(
+      seen_.signal.wait([this] { return seen_.refusals == std::vector<std::uint16_t>{505}; }));
 }
 
 TEST_F(ServerTest, T052_APeerThatGoesIsNoticedAtOnce) {
