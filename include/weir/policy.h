@@ -51,8 +51,11 @@ struct DeploymentPolicy {
   std::optional<Duration> guard;              ///< network jitter allowed for; absent: measured
   RetryPolicy retry;
   Duration lease = std::chrono::seconds(660);  ///< a sent call without any byte for this is lost
-  double bytes_per_token = 4.0;                ///< start of calibration; see docs for its source
-  double mean_output_tokens = 256.0;           ///< start of the learned mean
+  /// A granted call whose request has not left by then is lost. Longer than it may take to connect
+  /// and to write the request.
+  Duration send_lease = std::chrono::seconds(365);
+  double bytes_per_token = 4.0;       ///< start of calibration; see docs for its source
+  double mean_output_tokens = 256.0;  ///< start of the learned mean
 };
 
 /// A deployment that serves a profile. Lower priority first; among equals, by weight.
@@ -80,6 +83,7 @@ struct NodePolicy {
   NodeKind kind = NodeKind::tenant;
   NodeId parent;  ///< none for the organisation and for profiles
   std::vector<Rule> limits;
+  /// observe: its limits stop nobody, and calls whose leaf it is are stopped by no limit at all.
   Mode mode = Mode::enforce;
 };
 

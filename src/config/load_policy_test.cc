@@ -138,6 +138,7 @@ TEST(PolicyOfConfig, ADeploymentIsReadWhole) {
   EXPECT_EQ(one.retry.cap, 10s);
   EXPECT_EQ(one.mode, Mode::observe);
   EXPECT_EQ(one.lease, 660s);
+  EXPECT_EQ(one.send_lease, 365s) << "to connect, the longest pause between two writes, a minute";
   EXPECT_EQ(loaded.config->labels.at(0).scope.at(0).second, "prod");
   const DeploymentPolicy plain = load_text(base()).config->policy.deployments.at(0);
   EXPECT_EQ(plain.strategy, Strategy::shaping);

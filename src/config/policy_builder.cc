@@ -127,6 +127,8 @@ class Deployments {
     // A lease outlives every silence the provider is allowed.
     policy.lease =
         std::max(account.first_byte_timeout, account.idle_timeout) + std::chrono::seconds(60);
+    // The same for a request on its way out: first the connection, then its bytes.
+    policy.send_lease = account.connect_timeout + account.idle_timeout + std::chrono::seconds(60);
     if (account.off) {
       off_[account.name] += (off_[account.name].empty() ? "" : ", ") + name;
       return;

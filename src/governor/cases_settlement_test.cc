@@ -123,6 +123,7 @@ TEST(Cases, T045_ReserveReturnsOnEveryExitPath) {
 TEST(Cases, T046_OrphanedReservationsExpire) {
   World world = counted(Counting::reserve_refund);
   world.policy.deployments[0].lease = seconds(60);
+  world.policy.deployments[0].send_lease = seconds(30);
   world.policy.nodes[1].limits = {World::rule(Unit::concurrency, 20, seconds(0))};
   std::vector<CallId> lost;
   for (int i = 0; i < 19; ++i) lost.push_back(world.send(world.call(10, 20)));
@@ -145,6 +146,37 @@ TEST(Cases, T046_OrphanedReservationsExpire) {
   EXPECT_EQ(world.governor().settle(lost[1], late, world.now()), Settled::already_settled);
   EXPECT_EQ(world.meter(0).used, 480);
   EXPECT_EQ(world.governor().settle(unsent, late, world.now()), Settled::booked_late);
+}
+
+TEST(Settlement, ARequestThatLeavesAfterItsLeaseIsStillCounted) {
+  for (const Counting count :
+       {Counting::reserve, Counting::reserve_refund, Counting::settle, Counting::realtime}) {
+    World world;
+    world.policy.deployments[0].send_lease = seconds(90);
+    world.policy.deployments[0].rules = {
+        World::rule(Unit::requests, 10, seconds(60)),
+        World::rule(Unit::total_tokens, 10000, seconds(60), Enforcement::sliding, count)};
+    const CallId id = world.admit(world.call(100, 50));
+    world.run_to(1089);
+    EXPECT_EQ(world.view().inflight, 1) << "as long as the policy says";
+    world.run_to(1095);
+    EXPECT_EQ(world.view().inflight, 0);
+    EXPECT_EQ(world.meter(0).used, 0);
+    world.governor().sent(id, world.now());
+    world.governor().sent(id, world.now());
+    EXPECT_EQ(world.meter(0).used, 1) << "the provider has seen it";
+    const std::int64_t reserved = count == Counting::settle     ? 0
+                                  : count == Counting::realtime ? 100
+                                                                : 150;
+    EXPECT_EQ(world.meter(1).used, reserved) << static_cast<int>(count);
+    Settlement settlement;
+    settlement.reported = Usage{100, 70, std::nullopt, std::nullopt};
+    EXPECT_EQ(world.governor().settle(id, settlement, world.now()), Settled::booked_late);
+    EXPECT_EQ(world.meter(0).used, 1);
+    EXPECT_EQ(world.meter(1).used, count == Counting::reserve ? 150 : 170)
+        << static_cast<int>(count);
+    EXPECT_EQ(world.governor().settle(id, settlement, world.now()), Settled::already_settled);
+  }
 }
 
 TEST(Settlement, TellsWhatWasCharged) {

@@ -26,10 +26,6 @@ struct Cost {
   [[nodiscard]] std::int64_t admitted(Unit unit, Counting count, Side side) const;
   /// What the pacer is charged: the mean of what the call will have cost in the end.
   [[nodiscard]] std::int64_t paced(Unit unit, Counting count) const;
-  /// What makes a call too large for any window: a mean that was learned never does.
-  [[nodiscard]] std::int64_t certain(Unit unit, Counting count, Side side) const {
-    return admitted(unit, count, side);
-  }
   /// Whether the unit concerns the call at all.
   [[nodiscard]] bool concerns(Unit unit) const {
     return unit != Unit::output_tokens || produces_output;

@@ -12,7 +12,6 @@ constexpr int kPassedOver = 16;  // heads tried in one group before it counts as
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 constexpr Duration kShortestWait = std::chrono::microseconds(50);
 constexpr Duration kPinAfter = std::chrono::seconds(10);
-constexpr std::int64_t kWokenAtOnce = 16;
 
 bool token_unit(Unit unit) { return unit != Unit::requests && unit != Unit::concurrency; }
 
@@ -46,10 +45,9 @@ const MeterRef* Governor::Impl::own_blocker(const Terms& terms, const Call& call
 
 bool Governor::Impl::deployment_ready(const DeploymentTerms& deployment, const Record& record,
                                       std::uint32_t slot, const Cost& cost, Instant now) const {
-  if (deployment.observe) return true;
+  if (deployment.observe || terms_->nodes[record.call.leaf.value()].observe) return true;
   if (deployment.state->hold_until > now) return false;
   if (deployment.pinned.valid() && deployment.pinned != id_of(slot)) return false;
-  (void)record;
   return std::all_of(deployment.rules.begin(), deployment.rules.end(),
                      [&](const MeterRef& ref) { return !ref.gates || ref_fits(ref, cost, now); });
 }
@@ -76,11 +74,12 @@ Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now, con
   Terms& terms = *terms_;
   ProfileTerms& profile = terms.profiles[record.call.profile.value()];
   Try outcome;
+  const bool observe = observes(record.call);
   const auto cost_on = [&](std::uint32_t deployment) {
     return terms.deployments[deployment].state->estimator.cost(record.call.demand, profile.output);
   };
   const Cost first = known != nullptr ? *known : cost_on(profile.candidates.front().deployment);
-  if (!profile.observe) {
+  if (!observe) {
     outcome.by = own_blocker(terms, record.call, first, now);
     if (outcome.by != nullptr) {
       outcome.own = true;
@@ -101,8 +100,7 @@ Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now, con
       const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
       costs[end] = end == 0 ? first : cost_on(candidate.deployment);
       if (!deployment_ready(deployment, record, slot, costs[end], now)) continue;
-      if (end > 0 && !profile.observe &&
-          own_blocker(terms, record.call, costs[end], now) != nullptr) {
+      if (end > 0 && !observe && own_blocker(terms, record.call, costs[end], now) != nullptr) {
         continue;
       }
       candidate.current += candidate.weight;
@@ -120,11 +118,14 @@ Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now, con
     }
     begin = end;
   }
+  outcome.only_time = true;
   for (std::size_t i = 0; i < profile.candidates.size(); ++i) {
     const std::uint32_t index = profile.candidates[i].deployment;
     const MeterRef* by = nullptr;
     const Instant when = deployment_when(terms.deployments[index], record, costs[i], now, by);
     outcome.by_size = outcome.by_size || (by != nullptr && token_unit(by->claim.unit));
+    const bool by_requests = by != nullptr && by->claim.unit == Unit::requests;
+    outcome.only_time = outcome.only_time && when > now && (by == nullptr || by_requests);
     if (outcome.deployment == kNoIndex || when < outcome.when) {
       outcome.when = when;
       outcome.by = by;
@@ -141,9 +142,10 @@ void Governor::Impl::note_observed(Record& record, const DeploymentTerms& deploy
   Instant latest = now;
   bool blocked = false;
   bool never = false;
-  bool observed = deployment.observe;
+  const bool whole = deployment.observe || terms_->nodes[record.call.leaf.value()].observe;
+  bool observed = whole;
   const auto visit = [&](const MeterRef& ref) {
-    if (!ref.watched && !(ref.gates && deployment.observe)) return true;
+    if (!ref.watched && !(ref.gates && whole)) return true;
     observed = true;
     if (!record.cost.concerns(ref.claim.unit) || ref_fits(ref, record.cost, now)) return true;
     const Instant when = ref_when(ref, record.cost, 0, now);
@@ -239,6 +241,7 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
 Governor::Impl::Start Governor::Impl::earliest(const Call& call, Instant now) const {
   const Terms& terms = *terms_;
   const ProfileTerms& profile = terms.profiles[call.profile.value()];
+  const bool leaf_observes = terms.nodes[call.leaf.value()].observe;
   Start best;
   for (const CandidateTerms& candidate : profile.candidates) {
     const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
@@ -246,11 +249,12 @@ Governor::Impl::Start Governor::Impl::earliest(const Call& call, Instant now) co
     Start here;
     here.optimistic = here.realistic = now;
     here.deployment = candidate.deployment;
-    if (!deployment.observe) {
+    const bool observe = deployment.observe || leaf_observes;
+    if (!observe) {
       here.optimistic = here.realistic = std::max(now, deployment.state->hold_until);
     }
     const auto visit = [&](const MeterRef& ref) {
-      if (!ref.gates || deployment.observe) return true;
+      if (!ref.gates || observe) return true;
       RuleMeter& meter = ref.meter();
       Instant realistic = ref_when(ref, cost, 0, now);
       if (realistic == kNever && meter.level() && meter.rule().amount > 0) {
@@ -407,8 +411,8 @@ bool Governor::Impl::scan_group(Group& group, std::vector<Event>& events, Instan
               : std::max<std::int64_t>(1, record.cost.input + record.cost.output);
       const std::int64_t queued = terms_->deployments[outcome.deployment].contending;
       outcome.by->meter().note_blocked(saturating_multiply(each, queued), now);
-      if (outcome.by->limit.unit != Unit::requests) by_time_only = false;
     }
+    by_time_only = by_time_only && outcome.only_time;
     maybe_pin(slot, outcome, now);
     // What stops this one for its number, not its size, stops everyone behind it.
     if (!outcome.by_size) break;

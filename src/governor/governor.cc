@@ -38,6 +38,7 @@ Governor::Impl::Impl(std::shared_ptr<const Policy> policy, std::uint64_t seed, I
     groups_[i].profile = i % static_cast<std::uint32_t>(terms_->profiles.size());
   }
   class_queued_.assign(terms_->classes.size(), 0);
+  class_oldest_.assign(terms_->classes.size(), Oldest{});
   for (const DeploymentTerms& deployment : terms_->deployments) states_.push_back(deployment.state);
 }
 
@@ -91,10 +92,14 @@ bool Governor::Impl::known(const Call& call) const {
          !terms_->profiles[call.profile.value()].candidates.empty();
 }
 
+bool Governor::Impl::observes(const Call& call) const {
+  return terms_->profiles[call.profile.value()].observe || terms_->nodes[call.leaf.value()].observe;
+}
+
 std::optional<LimitRef> Governor::Impl::never_fits(const Call& call, const Cost& first_cost) const {
   const Terms& terms = *terms_;
   const ProfileTerms& profile = terms.profiles[call.profile.value()];
-  if (profile.observe) return std::nullopt;
+  if (observes(call)) return std::nullopt;
   std::optional<LimitRef> first;
   for (const CandidateTerms& candidate : profile.candidates) {
     const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
@@ -104,7 +109,7 @@ std::optional<LimitRef> Governor::Impl::never_fits(const Call& call, const Cost&
     std::optional<LimitRef> here;
     const auto visit = [&](const MeterRef& ref) {
       if (!ref.gates || !cost.concerns(ref.claim.unit)) return true;
-      if (ref.meter().ever_fits(cost.certain(ref.claim.unit, ref.claim.count, ref.claim.side))) {
+      if (ref.meter().ever_fits(cost.admitted(ref.claim.unit, ref.claim.count, ref.claim.side))) {
         return true;
       }
       here = ref.limit;
@@ -138,7 +143,8 @@ Outcome Governor::Impl::submit(const Call& call, Instant now) {
     return Refused{refusal};
   };
   if (known_calls_ >= terms_->policy->max_calls) {
-    return refuse(Decision::backpressure, {}, std::chrono::seconds(1));
+    // Not one second for everyone: they would come back together.
+    return refuse(Decision::backpressure, {}, from_seconds(0.5 + 2.5 * rng_.uniform()));
   }
   const ProfileTerms& profile = terms_->profiles[call.profile.value()];
   const std::uint32_t first = profile.candidates.front().deployment;
@@ -158,15 +164,18 @@ Outcome Governor::Impl::submit(const Call& call, Instant now) {
   record.not_before = kDawn;
   record.attempt = 0;
   record.waited = false;
+  record.doomed = false;
   record.limit = {};
   if (record.wait_until < now) {
     release_slot(slot);
     return refuse(Decision::queue_timeout, {}, std::nullopt);
   }
   const bool behind_own = queued_ > 0 && waits_in_lane(call);
-  const bool behind_others = contended(profile) && wait > Duration{0};
+  // Whoever may not wait goes when the others could not go yet, never in front of one who can.
+  const bool behind_others =
+      contended(profile) && (wait > Duration{0} || somebody_due(profile, now));
   Try outcome;
-  if (profile.observe || (!behind_own && !behind_others)) {
+  if (observes(call) || (!behind_own && !behind_others)) {
     outcome = attempt(slot, now, &cost);
     if (outcome.granted) return Admitted{id_of(slot), record.grant};
     if (outcome.by != nullptr) {
@@ -209,8 +218,7 @@ Outcome Governor::Impl::refuse_or_queue(std::uint32_t slot, bool may_wait, const
     park(lane, tried.when, tried.by);
   } else if (tried.deployment != kNoIndex && group.ready_lanes == 1) {
     group.blocked_until = std::max(tried.when, saturating_add(now, Duration{1}));
-    group.only_time_helps =
-        !tried.by_size && tried.by != nullptr && tried.by->limit.unit == Unit::requests;
+    group.only_time_helps = tried.only_time;
   }
   return Queued{id_of(slot), saturating_sub(std::max(now, start.realistic), now)};
 }
@@ -218,7 +226,7 @@ Outcome Governor::Impl::refuse_or_queue(std::uint32_t slot, bool may_wait, const
 bool Governor::Impl::advance(std::vector<Event>& events, Instant now) {
   now = tick(now);
   std::int64_t budget = kEventsAtOnce;
-  expire_leases(now);
+  const bool more_lost = expire_leases(now);
   while (!doomed_.empty() && budget > 0) {
     const CallId id = doomed_.back();
     doomed_.pop_back();
@@ -239,7 +247,7 @@ bool Governor::Impl::advance(std::vector<Event>& events, Instant now) {
   more = dispatch(events, budget, now) || more;
   more = expire_queued(events, budget, now) || more;
   clean_heaps();
-  return more || !doomed_.empty();
+  return more || more_lost || !doomed_.empty();
 }
 
 Instant Governor::Impl::next_deadline() const {
@@ -256,7 +264,8 @@ Instant Governor::Impl::next_deadline() const {
 void Governor::Impl::sent(CallId id, Instant now) {
   now = tick(now);
   Record* record = find(id);
-  if (record == nullptr || record->state != State::granted || record->progressed.sent) return;
+  if (record == nullptr) return sent_late(id, now);
+  if (record->state != State::granted || record->progressed.sent) return;
   lease_remove(id.slot);
   record->progressed.sent = true;
   record->progressed.sent_at = now;
@@ -334,16 +343,17 @@ void Governor::Impl::apply(std::shared_ptr<const Policy> policy, Instant now) {
     groups_[i].profile = i % static_cast<std::uint32_t>(terms_->profiles.size());
   }
   class_queued_.assign(terms_->classes.size(), 0);
+  class_oldest_.assign(terms_->classes.size(), Oldest{});
   std::erase_if(states_, [](const auto& state) { return state->inflight == 0; });
   for (const DeploymentTerms& deployment : terms_->deployments) {
     if (std::find(states_.begin(), states_.end(), deployment.state) == states_.end()) {
       states_.push_back(deployment.state);
     }
   }
-  remap_queued(*old->policy, now);
+  remap_queued(*old->policy);
 }
 
-void Governor::Impl::remap_queued(const Policy& old, Instant now) {
+void Governor::Impl::remap_queued(const Policy& old) {
   const Policy& fresh = *terms_->policy;
   const auto profiles = index_by_name(fresh.profiles);
   const auto classes = index_by_name(fresh.classes);
@@ -356,13 +366,11 @@ void Governor::Impl::remap_queued(const Policy& old, Instant now) {
     return calls_[left].seq < calls_[right].seq;
   });
   queued_ = 0;
-  (void)now;
   for (const std::uint32_t slot : waiting) {
     Record& record = calls_[slot];
     record.prev = record.next = record.lane = kNoIndex;
     record.limit = {};
-    const bool lost = std::find(doomed_.begin(), doomed_.end(), id_of(slot)) != doomed_.end();
-    bool kept = !lost;
+    bool kept = !record.doomed;
     if (kept) {
       const NodePolicy& node = old.nodes[record.call.leaf.value()];
       const auto leaf = nodes.find(std::pair(node.kind, node.name));
@@ -380,7 +388,8 @@ void Governor::Impl::remap_queued(const Policy& old, Instant now) {
       enqueue(slot, false);
     } else {
       ++queued_;
-      if (!lost) doomed_.push_back(id_of(slot));
+      if (!record.doomed) doomed_.push_back(id_of(slot));
+      record.doomed = true;
     }
   }
 }
@@ -446,12 +455,7 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
   }
   into.classes.resize(terms_->classes.size());
   for (std::uint32_t i = 0; i < terms_->classes.size(); ++i) {
-    into.classes[i] = {ClassId(i), class_queued_[i], Duration{0}};
-  }
-  for (const Lane& lane : lanes_) {
-    if (lane.count == 0) continue;
-    ClassView& view = into.classes[groups_[lane.group].traffic_class];
-    view.oldest = std::max(view.oldest, saturating_sub(now, calls_[lane.head].submitted));
+    into.classes[i] = {ClassId(i), class_queued_[i], longest_wait(i, now)};
   }
   into.queued = queued_;
   into.inflight = inflight_;

@@ -55,6 +55,7 @@ class Governor::Impl {
     Instant not_before = kDawn;
     std::int32_t attempt = 0;
     bool waited = false;
+    bool doomed = false;  // its ids are of a policy that is gone; it stands in no lane
     LimitRef limit;
     Cost cost;
     std::uint32_t deployment = 0;
@@ -102,10 +103,17 @@ class Governor::Impl {
     std::uint64_t stamp = 0;
   };
 
+  /// The calls that wait in one class, the longest waiting first, with lazy deletion.
+  struct Oldest {
+    std::vector<Timed> heap;
+    std::size_t tidy_at = 64;
+  };
+
   struct Try {
     bool granted = false;
-    bool own = false;      // one of the call's own nodes blocks it
-    bool by_size = false;  // a smaller call might pass
+    bool own = false;        // one of the call's own nodes blocks it
+    bool by_size = false;    // a smaller call might pass
+    bool only_time = false;  // on every candidate only time helps, no ending of another call
     const MeterRef* by = nullptr;
     std::uint32_t deployment = kNoIndex;
     Instant when = kNever;
@@ -127,6 +135,8 @@ class Governor::Impl {
     std::uint32_t deployment = 0;
     Cost cost;
     Actual booked;
+    bool sent = false;  // its request left, before the expiry or after it
+    bool stamped_late = false;
   };
 
   // governor.cc
@@ -140,7 +150,9 @@ class Governor::Impl {
   Outcome refuse_or_queue(std::uint32_t slot, bool may_wait, const Try& tried, Instant now);
   /// The limit that the call is too large for on every candidate. `first`: its cost on the first.
   std::optional<LimitRef> never_fits(const Call& call, const Cost& first) const;
-  void remap_queued(const Policy& old, Instant now);
+  void remap_queued(const Policy& old);
+  /// Whether the call is only watched: nothing delays or refuses it.
+  [[nodiscard]] bool observes(const Call& call) const;
 
   // dispatch.cc
   /// `known`: the call's cost on its first candidate, where it was just worked out.
@@ -164,7 +176,6 @@ class Governor::Impl {
   void unpin(std::uint32_t slot);
   void wake_groups(const Terms& terms, std::uint32_t deployment, bool all);
   void wake_waiters(Metered& metered, std::int64_t most);
-  Terms& current() { return *terms_; }
 
   // lanes.cc
   [[nodiscard]] std::uint64_t lane_key(const Call& call) const;
@@ -185,20 +196,25 @@ class Governor::Impl {
   bool expire_queued(std::vector<Event>& events, std::int64_t& budget, Instant before);
   void clean_heaps();
   [[nodiscard]] bool contended(const ProfileTerms& profile) const;
+  /// Whether somebody who waits for one of its deployments may go as soon as he is looked at.
+  [[nodiscard]] bool somebody_due(const ProfileTerms& profile, Instant now) const;
+  void note_waiting(std::uint32_t slot);
+  [[nodiscard]] Duration longest_wait(std::uint32_t traffic_class, Instant now);
 
   // settlement.cc
   void finish(std::uint32_t slot, const Actual& actual, Instant now);
   void release_own(Record& record, const Actual& actual, Instant now);
   [[nodiscard]] Actual actual_of(const Record& record, const Settlement& settlement) const;
   Settled settle_late(CallId id, const Settlement& settlement, Instant now, Usage* charged);
-  void expire_leases(Instant now);
+  void sent_late(CallId id, Instant now);
+  bool expire_leases(Instant now);
   void lease_push(std::uint32_t slot);
   void lease_remove(std::uint32_t slot);
   [[nodiscard]] Instant next_lease() const;
   bool hold_for(DeploymentTerms& deployment, const Signal& signal, Instant until, Instant now);
   void decrease(DeploymentTerms& deployment, const Signal& signal, const Record& record,
                 Instant now);
-  Refusal give_up(const Record& record, const Signal& signal, Instant now) const;
+  Refusal give_up(const Record& record, const Signal& signal, Instant earliest, Instant now);
 
   template <class Visit>
   static bool each_own(const Terms& terms, const Call& call, Visit&& visit);
@@ -220,6 +236,7 @@ class Governor::Impl {
   std::vector<Group> groups_;  // class * profiles + profile
   std::vector<std::uint32_t> active_;
   std::vector<std::int64_t> class_queued_;
+  std::vector<Oldest> class_oldest_;
   std::vector<Timed> lane_wakes_;  // heaps, soonest first, with lazy deletion
   std::vector<Timed> timeouts_;
   std::vector<ReadyLane> passed_;

@@ -71,6 +71,47 @@ bool Governor::Impl::contended(const ProfileTerms& profile) const {
   });
 }
 
+bool Governor::Impl::somebody_due(const ProfileTerms& profile, Instant now) const {
+  const std::size_t profiles = terms_->profiles.size();
+  for (const CandidateTerms& candidate : profile.candidates) {
+    for (const std::uint32_t other : terms_->deployments[candidate.deployment].profiles) {
+      for (std::size_t i = other; i < groups_.size(); i += profiles) {
+        if (groups_[i].ready_lanes > 0 && groups_[i].blocked_until <= now) return true;
+      }
+    }
+  }
+  return false;
+}
+
+void Governor::Impl::note_waiting(std::uint32_t slot) {
+  const Record& record = calls_[slot];
+  Oldest& oldest = class_oldest_[record.call.traffic_class.value()];
+  if (oldest.heap.size() >= oldest.tidy_at) {
+    std::erase_if(oldest.heap, [&](const Timed& each) {
+      return calls_[each.index].generation != each.stamp ||
+             calls_[each.index].state != State::queued;
+    });
+    std::make_heap(oldest.heap.begin(), oldest.heap.end(), kSoonest);
+    oldest.tidy_at = std::max<std::size_t>(64, 2 * oldest.heap.size());
+  }
+  oldest.heap.push_back({record.submitted, slot, record.generation});
+  std::push_heap(oldest.heap.begin(), oldest.heap.end(), kSoonest);
+}
+
+Duration Governor::Impl::longest_wait(std::uint32_t traffic_class, Instant now) {
+  std::vector<Timed>& heap = class_oldest_[traffic_class].heap;
+  while (!heap.empty()) {
+    const Timed& top = heap.front();
+    const Record& record = calls_[top.index];
+    if (record.generation == top.stamp && record.state == State::queued) {
+      return saturating_sub(now, top.at);
+    }
+    std::pop_heap(heap.begin(), heap.end(), kSoonest);
+    heap.pop_back();
+  }
+  return Duration{0};
+}
+
 void Governor::Impl::push_ready(std::uint32_t index) {
   Lane& lane = lanes_[index];
   Group& group = groups_[lane.group];
@@ -143,13 +184,16 @@ void Governor::Impl::park(std::uint32_t index, Instant until, const MeterRef* on
   // Kept in the order of the heads; whoever was just woken and failed belongs near the front,
   // whoever comes anew near the end, so the shorter walk is tried from both.
   const std::uint64_t seq = calls_[lane.head].seq;
+  const auto older = [&](std::uint32_t other) { return calls_[lanes_[other].head].seq < seq; };
   std::uint32_t before = list.head;
-  if (list.tail != kNoIndex && calls_[lanes_[list.tail].head].seq < seq) {
-    before = kNoIndex;
-  } else {
-    while (before != kNoIndex && calls_[lanes_[before].head].seq < seq) {
-      before = lanes_[before].wait_next;
+  std::uint32_t after = list.tail;
+  while (before != kNoIndex && older(before)) {
+    if (older(after)) {
+      before = lanes_[after].wait_next;
+      break;
     }
+    before = lanes_[before].wait_next;
+    after = lanes_[after].wait_prev;
   }
   lane.wait_next = before;
   lane.wait_prev = before == kNoIndex ? list.tail : lanes_[before].wait_prev;
@@ -182,6 +226,7 @@ void Governor::Impl::enqueue(std::uint32_t slot, bool front) {
   ++lane.count;
   ++queued_;
   ++class_queued_[record.call.traffic_class.value()];
+  note_waiting(slot);
   if (lane.state == LaneState::ready) {
     count_contending(lane, 1);
     if (front) push_ready(record.lane);
@@ -197,9 +242,10 @@ void Governor::Impl::enqueue(std::uint32_t slot, bool front) {
 void Governor::Impl::dequeue(std::uint32_t slot) {
   Record& record = calls_[slot];
   --queued_;
+  // The ids of a call that a reload took the ground from mean nothing in the present policy.
+  if (record.doomed) return;
   --class_queued_[record.call.traffic_class.value()];
   unpin(slot);
-  if (record.lane == kNoIndex) return;
   const std::uint32_t index = record.lane;
   Lane& lane = lanes_[index];
   const bool was_head = lane.head == slot;

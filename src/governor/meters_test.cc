@@ -76,6 +76,34 @@ TEST(Warmup, TheRateGrowsLinearlyFromTheStart) {
   }
 }
 
+TEST(Bucket, DeeperThanItsRefillTakesUpToItsDepth) {
+  // 10,000 tokens a second, 600,000 deep: the natural form of such a limit.
+  World world;
+  Rule rule = World::rule(Unit::total_tokens, 10000, seconds(1), Enforcement::bucket);
+  rule.burst = 600000;
+  world.policy.deployments[0].rules = {rule};
+  world.policy.classes[0].max_wait = std::chrono::minutes(2);
+  world.send(world.call(50000));
+  EXPECT_EQ(world.meter().used, 50000);
+  world.send(world.call(5000));
+  EXPECT_EQ(world.refuse(world.call(600001)).decision, Decision::never_fits);
+  // What fits only the full bucket waits until it is full.
+  const CallId whole = world.queue(world.call(600000));
+  const auto events = world.run_to(1020);
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].second.call, whole);
+  EXPECT_NEAR(events[0].first, 1005.5, 0.5);
+}
+
+TEST(Bucket, AShallowOneTakesNoMoreThanItsDepth) {
+  World world;
+  Rule rule = World::rule(Unit::total_tokens, 60000, seconds(60), Enforcement::bucket);
+  rule.burst = 2000;
+  world.policy.deployments[0].rules = {rule};
+  EXPECT_EQ(world.refuse(world.call(2001)).decision, Decision::never_fits);
+  world.send(world.call(2000));
+}
+
 TEST(Rules, TwoOfOneUnitAndWindowAreBothKept) {
   World world;
   world.policy.deployments[0].rules = {World::rule(Unit::requests, 5, seconds(60)),

@@ -91,7 +91,7 @@ void RuleMeter::derive() {
   whole_ = scaled(rule.amount, 1 - margin_);
   guard_most_ = rule.window / 10;
   guard_floor_ = settings_.guard ? *settings_.guard : std::min(kGuardFloor, rule.window / 50);
-  largest_ = bucket() ? std::min(rule.amount, rule.burst.value_or(INT64_MAX)) : rule.amount;
+  largest_ = capacity();
   if (settings_.goes_alone) largest_ = std::max(largest_, settings_.alone_max);
   if (level()) largest_ = INT64_MAX;
   if (rule.amount <= 0) largest_ = INT64_MIN;
@@ -129,7 +129,8 @@ double RuleMeter::saturation(Instant now) const {
 }
 
 double RuleMeter::burst(Instant now) const {
-  const double amount = static_cast<double>(settings_.rule.amount);
+  // A bucket that is deeper than what it refills in its window lets more than that go at once.
+  const double amount = static_cast<double>(std::max(settings_.rule.amount, capacity()));
   const bool known = settings_.rule.enforce != Enforcement::unknown;
   double part = known && !tokens() && settings_.rule.window < kMinute ? kBurstShortKnown : kBurst;
   if (settings_.burst_percent) {
@@ -150,8 +151,12 @@ Slope RuleMeter::pace_slope(Instant now) const {
   return Slope{rate() * (1 - margin()) * factor * shrink(now), start_, settings_.warmup};
 }
 
+std::int64_t RuleMeter::capacity() const {
+  return bucket() ? settings_.rule.burst.value_or(settings_.rule.amount) : settings_.rule.amount;
+}
+
 double RuleMeter::depth(Instant now) const {
-  const double full = static_cast<double>(settings_.rule.burst.value_or(settings_.rule.amount));
+  const double full = static_cast<double>(capacity());
   if (settings_.side == Side::own) return full;
   // Arrivals spread by the guard can meet a bucket that is emptier by what refills in that time.
   return std::max(std::min(full, 1.0), full - rate() * nanoseconds(guard(now)));
@@ -171,9 +176,7 @@ std::int64_t RuleMeter::limit(Instant now) const {
 }
 
 double RuleMeter::assumed_full() const {
-  const double amount = static_cast<double>(
-      bucket() ? settings_.rule.burst.value_or(settings_.rule.amount) : settings_.rule.amount);
-  return amount * (1 - std::clamp(settings_.start_level, 0.0, 1.0));
+  return static_cast<double>(capacity()) * (1 - std::clamp(settings_.start_level, 0.0, 1.0));
 }
 
 double RuleMeter::cut_share() const {
@@ -240,8 +243,7 @@ bool RuleMeter::fits(std::int64_t amount, std::int64_t paced_amount, Instant now
     return false;
   }
   if (!paced(now)) return true;
-  const double cost =
-      std::min(static_cast<double>(paced_amount), static_cast<double>(settings_.rule.amount));
+  const double cost = static_cast<double>(std::min(paced_amount, capacity()));
   return pacer_.debt(pace_slope(now), now) + cost <= std::max(burst(now), cost) + kSlack;
 }
 
@@ -294,8 +296,7 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
     at = std::max(at, freed);
   }
   if (paced(now)) {
-    const double cost =
-        std::min(static_cast<double>(paced_amount), static_cast<double>(settings_.rule.amount));
+    const double cost = static_cast<double>(std::min(paced_amount, capacity()));
     const double wanted = std::max(burst(now), cost) - cost;
     at = std::max(at, pacer_.falls_to(wanted, pace_slope(now), now));
   }
@@ -309,7 +310,7 @@ void RuleMeter::mirror_add(std::int64_t amount, Instant now) {
     log_.expire(now, guard(now));
     log_.add(now, amount);
   }
-  if (settings_.goes_alone && amount > settings_.rule.amount && rate() > 0) {
+  if (settings_.goes_alone && amount > capacity() && rate() > 0) {
     alone_until_ = mirror_slope().reach(now, static_cast<double>(amount));
   }
 }
@@ -328,21 +329,34 @@ void RuleMeter::grant(const Claim& claim, const Cost& cost, Instant now) {
   if (claim.unit == Unit::concurrency) return;
   open_ += amount;
   if (settings_.pace) {
-    const std::int64_t most = settings_.rule.amount;
-    const std::int64_t paced_amount = std::min(cost.paced(claim.unit, claim.count), most);
+    const std::int64_t paced_amount = std::min(cost.paced(claim.unit, claim.count), capacity());
     pacer_.charge(static_cast<double>(paced_amount), pace_slope(now), now);
   }
 }
 
 void RuleMeter::sent(const Claim& claim, const Cost& cost, Instant now) {
   if (claim.unit == Unit::concurrency) return;
-  const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
-  open_ -= amount;
+  open_ -= cost.admitted(claim.unit, claim.count, claim.side);
+  const std::int64_t amount = mirrored(claim, cost);
+  if (amount > 0) mirror_add(amount, now);
+}
+
+std::int64_t RuleMeter::mirrored(const Claim& claim, const Cost& cost) {
   // A rule that counts at the end sees nothing of a call in flight. Holding it here would strand
   // quota in a window in which it will not fall; the pacer has been charged its mean.
   const bool counted_at_end = claim.side == Side::provider && claim.unit != Unit::requests &&
                               claim.count == Counting::settle;
-  if (!counted_at_end) mirror_add(amount, now);
+  if (counted_at_end || claim.unit == Unit::concurrency) return 0;
+  return cost.admitted(claim.unit, claim.count, claim.side);
+}
+
+void RuleMeter::sent_late(const Claim& claim, const Cost& cost, Instant now) {
+  const std::int64_t amount = mirrored(claim, cost);
+  if (amount > 0) mirror_add(amount, now);
+  if (settings_.pace && !level()) {
+    const std::int64_t paced_amount = std::min(cost.paced(claim.unit, claim.count), capacity());
+    pacer_.charge(static_cast<double>(paced_amount), pace_slope(now), now);
+  }
 }
 
 void RuleMeter::progress(const Claim& claim, std::int64_t output, Instant now) {
@@ -358,8 +372,7 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
   if (claim.unit == Unit::concurrency) return;
   const auto pace = [&](std::int64_t real) {
     if (!settings_.pace) return;
-    const std::int64_t paced_amount =
-        std::min(cost.paced(claim.unit, claim.count), settings_.rule.amount);
+    const std::int64_t paced_amount = std::min(cost.paced(claim.unit, claim.count), capacity());
     const double delta = static_cast<double>(real) - static_cast<double>(paced_amount);
     pacer_.correct(delta, pace_slope(now), now);
   };

@@ -75,6 +75,10 @@ class RuleMeter {
   void progress(const Claim& terms, std::int64_t output, Instant now);
   void finish(const Claim& terms, const Cost& cost, const Progressed& progressed,
               const Actual& actual, Instant now);
+  /// What `sent` puts into the mirror.
+  [[nodiscard]] static std::int64_t mirrored(const Claim& terms, const Cost& cost);
+  /// Stamps a call whose reservation had been given up before it left.
+  void sent_late(const Claim& terms, const Cost& cost, Instant now);
   /// Adds usage that became known after its reservation had expired.
   void book_late(const Claim& terms, std::int64_t missing, Instant now);
 
@@ -108,6 +112,7 @@ class RuleMeter {
   [[nodiscard]] bool bucket() const { return bucket_kept_; }
   [[nodiscard]] bool tokens() const { return settings_.rule.unit != Unit::requests && !level(); }
   [[nodiscard]] bool paced(Instant now) const;
+  [[nodiscard]] std::int64_t capacity() const;
   [[nodiscard]] double depth(Instant now) const;
   [[nodiscard]] double burst(Instant now) const;
   [[nodiscard]] Slope mirror_slope() const;

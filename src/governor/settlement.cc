@@ -7,8 +7,8 @@
 namespace weir::governor {
 namespace {
 
-constexpr Duration kUnsentLease = std::chrono::seconds(30);
 constexpr std::size_t kTombstones = 1024;
+constexpr int kLostAtOnce = 64;
 constexpr Duration kMaxHint = std::chrono::hours(24);
 constexpr std::int64_t kWokenAtOnce = 16;
 
@@ -120,7 +120,7 @@ Instant Governor::Impl::next_lease() const {
   for (const auto& state : states_) {
     for (const std::size_t list : {0U, 1U}) {
       if (state->lease_head[list] == kNoIndex) continue;
-      const Duration lease = list == 0 ? kUnsentLease : state->lease;
+      const Duration lease = list == 0 ? state->send_lease : state->lease;
       soonest =
           std::min(soonest, saturating_add(calls_[state->lease_head[list]].renewed_at, lease));
     }
@@ -128,20 +128,22 @@ Instant Governor::Impl::next_lease() const {
   return soonest;
 }
 
-void Governor::Impl::expire_leases(Instant now) {
+bool Governor::Impl::expire_leases(Instant now) {
+  int left = kLostAtOnce;
   for (const auto& state : states_) {
     for (const std::size_t list : {0U, 1U}) {
-      const Duration lease = list == 0 ? kUnsentLease : state->lease;
+      const Duration lease = list == 0 ? state->send_lease : state->lease;
       while (state->lease_head[list] != kNoIndex) {
         const std::uint32_t slot = state->lease_head[list];
         Record& record = calls_[slot];
         if (saturating_add(record.renewed_at, lease) > now) break;
+        if (left-- == 0) return true;
         Settlement lost;
         lost.ending = record.progressed.sent ? Ending::truncated : Ending::never_sent;
         lost.output_events = record.events;
         const Actual actual = actual_of(record, lost);
-        Tombstone stone{id_of(slot),       record.terms, record.call,
-                        record.deployment, record.cost,  actual};
+        Tombstone stone{id_of(slot), record.terms, record.call,           record.deployment,
+                        record.cost, actual,       record.progressed.sent};
         if (!record.progressed.sent) stone.booked = Actual{0, 0, false, false};
         if (tombstones_.size() < kTombstones) {
           tombstones_.push_back(std::move(stone));
@@ -153,6 +155,24 @@ void Governor::Impl::expire_leases(Instant now) {
       }
     }
   }
+  return false;
+}
+
+// A request that leaves after its reservation was given up still reaches the provider: the mirrors
+// have to hold it, though its slot is not taken again.
+void Governor::Impl::sent_late(CallId id, Instant now) {
+  const auto found = std::find_if(tombstones_.begin(), tombstones_.end(),
+                                  [&](const Tombstone& stone) { return stone.id == id; });
+  if (found == tombstones_.end() || !id.valid() || found->sent) return;
+  found->sent = found->stamped_late = true;
+  const auto stamp = [&](const MeterRef& ref) {
+    if (found->cost.concerns(ref.claim.unit)) {
+      ref.meter().sent_late(ref.claim, found->cost, now);
+    }
+    return true;
+  };
+  each_own(*found->terms, found->call, stamp);
+  for (const MeterRef& ref : found->terms->deployments[found->deployment].rules) stamp(ref);
 }
 
 Actual Governor::Impl::actual_of(const Record& record, const Settlement& settlement) const {
@@ -242,6 +262,7 @@ Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant 
 
 Settled Governor::Impl::settle_late(CallId id, const Settlement& settlement, Instant now,
                                     Usage* charged) {
+  if (settlement.ending != Ending::never_sent) sent_late(id, now);
   const auto found = std::find_if(tombstones_.begin(), tombstones_.end(),
                                   [&](const Tombstone& stone) { return stone.id == id; });
   if (found == tombstones_.end() || !id.valid()) return Settled::already_settled;
@@ -254,7 +275,9 @@ Settled Governor::Impl::settle_late(CallId id, const Settlement& settlement, Ins
   const auto book = [&](const MeterRef& ref) {
     const Unit unit = ref.claim.unit;
     if (!record.cost.concerns(unit)) return true;
-    ref.meter().book_late(ref.claim, actual.of(unit) - found->booked.of(unit), now);
+    const std::int64_t before =
+        found->stamped_late ? RuleMeter::mirrored(ref.claim, found->cost) : found->booked.of(unit);
+    ref.meter().book_late(ref.claim, actual.of(unit) - before, now);
     return true;
   };
   each_own(*record.terms, record.call, book);
@@ -317,21 +340,44 @@ void Governor::Impl::decrease(DeploymentTerms& deployment, const Signal& signal,
   state.hold_until = std::max(state.hold_until, saturating_add(now, pause));
 }
 
-Refusal Governor::Impl::give_up(const Record& record, const Signal& signal, Instant now) const {
+// What the caller is told. Where we shape the traffic it gets a slot of its own at or after
+// `earliest`, so that those who were refused together do not come back together.
+Refusal Governor::Impl::give_up(const Record& record, const Signal& signal, Instant earliest,
+                                Instant now) {
   Refusal refusal;
   refusal.decision = Decision::admitted_then_provider_rejected;
   refusal.limit.deployment = DeploymentId(record.deployment);
   const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
-  bool first = true;
+  const MeterRef* meant = nullptr;
   each_meant(deployment, signal.limiter, [&](const MeterRef& ref) {
-    if (first) refusal.limit = ref.limit;
-    first = false;
+    if (meant == nullptr) meant = &ref;
   });
+  if (meant != nullptr) refusal.limit = meant->limit;
   refusal.queued = record.grant.queued;
   refusal.estimate = {record.cost.input, record.cost.output};
   refusal.attempts = record.attempt;
   if (signal.retry_after) refusal.retry_after = std::min(*signal.retry_after, kMaxHint);
-  (void)now;
+  const bool busy =
+      signal.kind == SignalClass::rate_limited || signal.kind == SignalClass::overloaded;
+  const DeploymentPolicy& policy = record.terms->policy->deployments[record.deployment];
+  const bool shaped = policy.strategy != Strategy::passthrough && !deployment.observe &&
+                      !record.terms->nodes[record.call.leaf.value()].observe;
+  if (!busy || !shaped) return refusal;
+  if (meant == nullptr || meant->meter().rate() <= 0) {
+    meant = nullptr;
+    for (const MeterRef& ref : deployment.rules) {
+      if (ref.gates && ref.claim.unit == Unit::requests) meant = &ref;
+    }
+  }
+  if (meant == nullptr) {
+    const double wait = std::max(1.0, to_seconds(saturating_sub(earliest, now)));
+    refusal.retry_after =
+        saturating_sub(saturating_add(earliest, from_seconds(wait * rng_.uniform() / 2)), now);
+    return refusal;
+  }
+  const Claim& claim = meant->claim;
+  const std::int64_t amount = record.cost.admitted(claim.unit, claim.count, claim.side);
+  refusal.retry_after = saturating_sub(meant->meter().promise(earliest, amount), now);
   return refusal;
 }
 
@@ -353,7 +399,6 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   const bool busy = throttled || signal.kind == SignalClass::overloaded;
   if (throttled) ++state.rejections;
 
-  const Refusal refusal = give_up(record, signal, now);
   if (throttled) decrease(deployment, signal, record, now);
   if (busy && signal.retry_after) {
     const Duration wait = std::clamp(*signal.retry_after, Duration{0}, kMaxHint);
@@ -362,8 +407,12 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   Actual actual{0, 0, policy.rejected_counted, false};
   const bool may_retry = busy && replayable && !signal.oversize && terms == terms_ &&
                          policy.strategy != Strategy::passthrough &&
-                         record.attempt < policy.retry.attempts;
+                         record.attempt < policy.retry.attempts &&
+                         !terms->nodes[record.call.leaf.value()].observe;
+  const Duration asked = signal.retry_after ? std::clamp(*signal.retry_after, Duration{0}, kMaxHint)
+                                            : std::min(policy.retry.base, policy.retry.cap);
   if (!may_retry) {
+    const Refusal refusal = give_up(record, signal, saturating_add(now, asked), now);
     finish(id.slot, actual, now);
     return GaveUp{refusal};
   }
@@ -378,9 +427,10 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   }
   const Start start = earliest(record.call, now);
   if (std::max(not_before, start.optimistic) > record.wait_until) {
+    const Instant earliest =
+        signal.retry_after ? saturating_add(now, asked) : std::max(not_before, now);
+    const Refusal late = give_up(record, signal, earliest, now);
     finish(id.slot, actual, now);
-    Refusal late = refusal;
-    if (!late.retry_after) late.retry_after = saturating_sub(not_before, now);
     return GaveUp{late};
   }
   // The attempt ends, the call goes on: what it held is released and taken anew when it goes.

@@ -25,7 +25,9 @@ MeterSettings provider_settings(const DeploymentPolicy& policy, const Rule& rule
   settings.pace = policy.strategy == Strategy::shaping && rule.unit != Unit::concurrency;
   settings.force_bucket = policy.strategy == Strategy::rate && rule.unit == Unit::requests;
   settings.alone_max = largest_of_longer(policy, rule);
-  settings.goes_alone = settings.alone_max > rule.amount;
+  const bool bucket = settings.force_bucket || rule.enforce == Enforcement::bucket;
+  settings.goes_alone =
+      settings.alone_max > (bucket ? rule.burst.value_or(rule.amount) : rule.amount);
   settings.start_level = policy.start_level;
   settings.warmup = policy.warmup;
   settings.burst_percent = policy.burst_percent;
@@ -112,6 +114,7 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
       slot = deployment.state;
     }
     deployment.state->lease = from.lease;
+    deployment.state->send_lease = from.send_lease;
     deployment.observe = from.mode == Mode::observe;
     terms.any_watched = terms.any_watched || deployment.observe;
     deployment.class_finish.assign(policy.classes.size(), 0.0);
@@ -133,6 +136,8 @@ std::shared_ptr<Terms> Registry::build(std::shared_ptr<const Policy> policy, Ins
   for (std::size_t i = 0; i < policy->nodes.size(); ++i) {
     const NodePolicy& from = policy->nodes[i];
     NodeTerms node;
+    node.observe = from.mode == Mode::observe;
+    terms->any_watched = terms->any_watched || node.observe;
     // Parents stand before children, so a walk to the root always ends.
     if (from.parent.valid() && from.parent.value() < i) node.parent = from.parent.value();
     std::map<std::string, int> taken;
@@ -140,7 +145,6 @@ std::shared_ptr<Terms> Registry::build(std::shared_ptr<const Policy> policy, Ins
       MeterRef ref = bind(node_owner(from), own_settings(rule), now, taken);
       ref.gates = from.mode == Mode::enforce;
       ref.watched = !ref.gates;
-      terms->any_watched = terms->any_watched || ref.watched;
       ref.limit.node = NodeId(static_cast<std::uint32_t>(i));
       node.rules.push_back(std::move(ref));
     }

@@ -68,7 +68,8 @@ struct DeploymentState {
   std::int64_t attempts = 0;
   std::int64_t rejections = 0;
   double mean_seconds = 1;  ///< how long a call holds its slot
-  Duration lease{0};
+  Duration lease{0};        ///< of a call that was sent
+  Duration send_lease{0};   ///< of one that was not
   // Calls by their last sign of life, oldest first: never sent, and sent.
   std::array<std::uint32_t, 2> lease_head{kNoIndex, kNoIndex};
   std::array<std::uint32_t, 2> lease_tail{kNoIndex, kNoIndex};
@@ -77,6 +78,7 @@ struct DeploymentState {
 struct NodeTerms {
   std::uint32_t parent = kNoIndex;
   std::vector<MeterRef> rules;
+  bool observe = false;  ///< calls of this leaf are only watched, whatever limits they pass
 };
 
 struct DeploymentTerms {
