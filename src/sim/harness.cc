@@ -77,6 +77,9 @@ void judge(const Scenario& scenario, Report& report) {
     at_most("429_share_after_restart", *goals.max_429_share_restart,
             static_cast<double>(report.rejected_after_restart) / std::max(attempts, 1.0));
   }
+  if (goals.max_429_share_transit) {
+    at_most("429_share_in_transit", *goals.max_429_share_transit, report.share_429_transit());
+  }
   at_most("window_ratio", goals.max_window_ratio, report.worst_window);
   at_most("violations", 0, static_cast<double>(report.violations.count()));
 }
@@ -101,6 +104,11 @@ double Report::share_429() const {
   if (books.sent == 0) return 0;
   const auto rejected = static_cast<double>(books.rejected - rejected_in_transit);
   return rejected / static_cast<double>(books.sent);
+}
+
+double Report::share_429_transit() const {
+  if (books.sent == 0) return 0;
+  return static_cast<double>(rejected_in_transit) / static_cast<double>(books.sent);
 }
 
 bool Report::held() const {

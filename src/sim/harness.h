@@ -45,8 +45,8 @@ struct Report {
   std::int64_t attempts_after_restart = 0;
   std::int64_t rejected_after_restart = 0;
   /// Refusals of what the killed governor had sent and the provider saw after the kill, when cut
-  /// streams had been charged: the next governor can do nothing about them. They count neither as
-  /// its attempts nor in the share of 429s.
+  /// streams had been charged: the next governor can do nothing about them. They are judged by a
+  /// goal of their own and count neither as its attempts nor in the share of 429s.
   std::int64_t rejected_in_transit = 0;
   double worst_window = 0;   ///< largest share of a limit that the provider counted
   double worst_offered = 0;  ///< the same with the attempts it refused, request rules only
@@ -60,6 +60,8 @@ struct Report {
   std::int64_t events = 0;   ///< steps of virtual time
 
   [[nodiscard]] double share_429() const;
+  /// Those in transit, as a share of all attempts.
+  [[nodiscard]] double share_429_transit() const;
   [[nodiscard]] bool held() const;
 };
 

@@ -147,10 +147,10 @@ std::string table(const RunSummary& summary, const std::vector<Report>& reports)
                    100 * row.least_window_share, row.p99, row.oracle_p99,
                    fmt::format("{}/{}", row.held, row.runs));
     if (row.restart_attempts > 0) {
-      fmt::format_to(
-          to,
-          "{:<23}in the two windows after the restart: {} attempts, {} 429s; sent before it: {}\n",
-          "", row.restart_attempts, row.restart_rejected, row.in_transit);
+      fmt::format_to(to,
+                     "{:<23}in the two windows after the restart: {} attempts, {} 429s; of those "
+                     "on their way at the kill: {} 429s\n",
+                     "", row.restart_attempts, row.restart_rejected, row.in_transit);
     }
   }
   out +=

@@ -89,6 +89,7 @@ struct Goals {
   bool all_served = false;
   std::optional<Duration> max_p99_over_oracle;  ///< wait, against clairvoyant FIFO
   std::optional<double> max_429_share_restart;  ///< in the two windows after the restart
+  std::optional<double> max_429_share_transit;  ///< of attempts on their way at the kill, of all
   double max_window_ratio = 1.05;               ///< provider's window sum over its limit
 };
 

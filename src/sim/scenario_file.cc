@@ -320,6 +320,7 @@ void read_goals(Map map, Goals& goals) {
   map.boolean("all_served", goals.all_served);
   map.duration("p99_over_fifo", goals.max_p99_over_oracle);
   map.percent("provider_429s_after_restart", goals.max_429_share_restart);
+  map.percent("provider_429s_in_transit", goals.max_429_share_transit);
   map.decimal("window_ratio", goals.max_window_ratio);
   map.done();
 }

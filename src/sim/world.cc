@@ -530,15 +530,18 @@ void World::close_at_provider(std::uint32_t index, Kind kind, Instant now) {
   const Arrival& arrival = arrivals_[index];
   const std::int64_t so_far = produced_by(call, index, now);
   const Instant heard = now + call.way_back;
-  const bool inside = call.fault.kind == model::FaultKind::reset_inside;
+  // A connection that breaks after the request arrived, before the answer or inside it: what was
+  // read and produced is charged, and the gateway cannot know how much that is.
+  const bool broken = call.fault.kind == model::FaultKind::reset_inside ||
+                      call.fault.kind == model::FaultKind::reset_before;
   if (kind == Kind::finish) {
     provider_.finish(call.provider, arrival.input_tokens, arrival.output_tokens, now);
     meter_end(index, arrival.input_tokens, arrival.output_tokens, now);
     schedule(heard, Kind::end, index, call.attempt);
-  } else if (kind == Kind::cut || inside) {
+  } else if (kind == Kind::cut || broken) {
     provider_.abort(call.provider, so_far, now);
     meter_end(index, arrival.input_tokens, so_far, now);
-    if (inside) schedule(heard, Kind::end_broken, index, call.attempt);
+    if (broken) schedule(heard, Kind::end_broken, index, call.attempt);
   } else {
     provider_.fail(call.provider, now);
     meter_end(index, 0, 0, now);

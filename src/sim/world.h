@@ -43,8 +43,8 @@ class World {
     progress,    // gateway: part of a stream came
     refused,     // gateway: the provider's 429 came
     end,         // gateway: the answer's end came
-    end_failed,  // gateway: an error or a broken connection came before any output
-    end_broken,  // gateway: the connection broke inside the answer
+    end_failed,  // gateway: an error came instead of an answer
+    end_broken,  // gateway: the connection broke before the answer or inside it
     restart,     // gateway: the process dies and starts anew
     sample,      // checkers look
   };

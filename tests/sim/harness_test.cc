@@ -134,5 +134,35 @@ TEST(Harness, ARestartWithAnEmptyMirrorIsRefused) {
   EXPECT_EQ(report.violations.count(), 0) << report.violations.first().front();
 }
 
+TEST(Harness, RefusalsOfWhatWasOnItsWayAtTheKillAreJudgedByThemselves) {
+  Scenario scenario = small_world(2);
+  scenario.restart = Restart{minutes(2), 0};
+  scenario.goals.max_429_share_transit = 0.001;
+  Report report = run(scenario, 1, reference());
+  const Judgement* judged = find(report, "429_share_in_transit");
+  ASSERT_NE(judged, nullptr);
+  EXPECT_DOUBLE_EQ(judged->reached, report.share_429_transit());
+  report.rejected_in_transit = report.books.rejected;
+  EXPECT_DOUBLE_EQ(report.share_429(), 0);
+  EXPECT_GT(report.share_429_transit(), 0) << "what one share leaves out stands in the other";
+}
+
+TEST(Harness, AProviderChargesWhatItReadBeforeTheConnectionBroke) {
+  Scenario scenario = small_world(1);
+  scenario.provider.rules.push_back({Unit::total_tokens, 100'000, seconds(60), Enforcement::sliding,
+                                     Counting::settle, std::nullopt});
+  scenario.told.rules = scenario.provider.rules;
+  scenario.faults.reset_before = 1;
+  const Report report = run(scenario, 1);
+  EXPECT_EQ(report.books.served, 0);
+  EXPECT_EQ(report.books.rejected, 0);
+  EXPECT_EQ(report.violations.count(), 0) << report.violations.first().front();
+  // The tokens alone, so that no other rule is the fullest one.
+  Scenario plain = scenario;
+  plain.provider.rules.erase(plain.provider.rules.begin());
+  plain.told.rules = plain.provider.rules;
+  EXPECT_GT(run(plain, 1).worst_window, 0.01);
+}
+
 }  // namespace
 }  // namespace weir::sim
