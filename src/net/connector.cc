@@ -2,6 +2,7 @@
 #include "net/connector.h"
 
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -96,11 +97,28 @@ void PooledConnector::open(Pool& pool, ProviderExchange& exchange) {
 }
 
 Result<TlsContext*> PooledConnector::tls_context(const std::string& ca_file) {
-  const auto found = contexts_.find(ca_file);
-  if (found != contexts_.end()) return found->second.get();
+  TrustStore now;
+  struct stat state{};
+  if (!ca_file.empty() && ::stat(ca_file.c_str(), &state) == 0) {
+    constexpr std::int64_t kPerSecond = 1'000'000'000;
+    now.file = state.st_ino;
+    now.written = state.st_mtim.tv_sec * kPerSecond + state.st_mtim.tv_nsec;
+    now.size = state.st_size;
+  }
+  TrustStore& store = stores_[ca_file];
+  const bool same =
+      store.file == now.file && store.written == now.written && store.size == now.size;
+  if (store.context != nullptr && same) return store.context.get();
   Result<std::unique_ptr<TlsContext>> made = TlsContext::create(ca_file);
+  if (!made && store.context != nullptr) return store.context.get();
   if (!made) return fail(std::move(made.error()));
-  return (contexts_[ca_file] = std::move(*made)).get();
+  // A resumed session is not verified again: what the former authorities vouched for ends here.
+  for (const auto& pool : pools_) {
+    if (pool->endpoint.ca_file == ca_file) pool->ticket.keep(nullptr);
+  }
+  now.context = std::move(*made);
+  store = std::move(now);
+  return store.context.get();
 }
 
 void PooledConnector::drop(ProviderConnection& connection) {

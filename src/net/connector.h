@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -28,6 +29,14 @@ struct Pool {
   TlsTicket ticket;
 };
 
+/// Whom connections trust, and the state of the file that said so.
+struct TrustStore {
+  std::unique_ptr<TlsContext> context;
+  std::uint64_t file = 0;    ///< its inode
+  std::int64_t written = 0;  ///< its last change. Units: ns since 1970
+  std::int64_t size = 0;
+};
+
 /// One loop's connections to providers: kept alive, used last in first out, replaced when found
 /// dead. Threads: the loop's.
 class PooledConnector final : public http::Connector {
@@ -49,6 +58,8 @@ class PooledConnector final : public http::Connector {
   Pool& pool_of(const http::Endpoint& endpoint);
   ProviderConnection* take_idle(Pool& pool);
   void open(Pool& pool, ProviderExchange& exchange);
+  /// Made anew when the file is another one than it was, so that an authority can be replaced
+  /// without a restart; while the new one cannot be read, the former holds.
   Result<TlsContext*> tls_context(const std::string& ca_file);
   /// Takes the connection out of the list and buries it.
   void drop(ProviderConnection& connection);
@@ -58,7 +69,7 @@ class PooledConnector final : public http::Connector {
   std::vector<std::unique_ptr<Pool>> pools_;
   std::vector<std::unique_ptr<ProviderConnection>> connections_;
   std::unordered_map<std::uint64_t, ProviderConnection*> resolving_;
-  std::map<std::string, std::unique_ptr<TlsContext>> contexts_;
+  std::map<std::string, TrustStore> stores_;
   std::uint64_t opened_ = 0;
   std::uint64_t sends_ = 0;
 };

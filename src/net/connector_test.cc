@@ -369,6 +369,33 @@ TEST_F(ConnectorTest, TimesOut) {
   runtime_->stop();
 }
 
+TEST_F(ConnectorTest, AStallAfterAFullTurnOfReadingTimesOutToo) {
+  // As much as one turn of the loop reads, to the byte, and then nothing more.
+  constexpr std::size_t kTurn = std::size_t{64} * (std::size_t{64} << 10U);
+  std::string answer = "HTTP/1.1 200 OK\r\ncontent-length: 99999999\r\n\r\n";
+  answer.resize(kTurn, 'x');
+  std::atomic<bool> begun = false;
+  ScriptedProvider provider([&](Peer& peer, int) {
+    peer.message();
+    peer.send(std::string_view(answer).substr(0, 1));
+    begun = true;
+    peer.send(std::string_view(answer).substr(1));
+    peer.read_to_end();
+  });
+  http::Endpoint endpoint = provider.endpoint();
+  endpoint.idle_timeout = std::chrono::milliseconds(200);
+  Attempt attempt(*runtime_, endpoint);
+  attempt.send();
+  attempt.pause(true);
+  ASSERT_TRUE(loopback::turns_until(runtime_->loop(0), [&] { return begun.load(); }));
+  for (int turn = 0; turn < 1000; ++turn) on_loop(runtime_->loop(0), [] {});
+  attempt.pause(false);
+  ASSERT_TRUE(attempt.wait());
+  ASSERT_TRUE(attempt.failure);
+  EXPECT_EQ(attempt.failure->error.code, ErrorCode::timed_out);
+  runtime_->stop();
+}
+
 TEST_F(ConnectorTest, RefusedConnectionsAreConnectFailures) {
   http::Endpoint endpoint;
   {

@@ -155,11 +155,23 @@ void ProviderConnection::connect_next(int last_error) {
     }
     stream_ = Stream(std::move(fd));
     state_ = State::connecting;
-    if (loop_.watch(stream_.fd(), *this)) return;
+    if (loop_.watch(stream_.fd(), *this)) {
+      share_time();
+      return;
+    }
     last_error = errno;
   }
   fail_later(error_of(ErrorCode::connect_failed,
                       std::string("no connection: ") + std::strerror(last_error)));
+}
+
+void ProviderConnection::share_time() {
+  // An address that swallows everything must leave time for the others of its name.
+  const auto left = static_cast<std::int64_t>(addresses_->size() - next_address_);
+  const Duration rest =
+      saturating_sub(saturating_add(since_, exchange_->connect_timeout_), loop_.now());
+  next_try_ = left == 0 ? kNever : saturating_add(loop_.now(), rest / (left + 1));
+  keep_time();
 }
 
 void ProviderConnection::connected() {
@@ -290,7 +302,7 @@ void ProviderConnection::read_response() {
     const Io io = stream_.read(scratch.data(), scratch.size());
     if (io.state == Io::State::would_block) {
       readable_ = false;
-      return;
+      break;  // the timer may stand at a former turn's end
     }
     if (io.state != Io::State::ok) {
       lost(io);
@@ -502,6 +514,7 @@ Instant ProviderConnection::deadline() const {
   Instant phase = kNever;
   if (state_ != State::busy) {
     phase = saturating_add(since_, exchange_->connect_timeout_);
+    if (state_ == State::connecting) phase = std::min(phase, next_try_);
   } else if (written_ < exchange_->size_ || head_done_) {
     if (!exchange_->paused_) phase = saturating_add(since_, exchange_->idle_timeout_);
   } else {
@@ -510,12 +523,22 @@ Instant ProviderConnection::deadline() const {
   return std::min(total, phase);
 }
 
+bool ProviderConnection::out_of_time() const {
+  return exchange_ != nullptr &&
+         saturating_add(exchange_->started_, exchange_->total_timeout_) <= loop_.now();
+}
+
 void ProviderConnection::keep_time() { timer_.set(deadline()); }
 
 void ProviderConnection::on_timer() {
   if (state_ == State::closed || failure_) return;
-  if (state_ == State::busy && readable_ && !exchange_->paused_) {
+  if (state_ == State::busy && readable_ && !exchange_->paused_ && !out_of_time()) {
     read_response();
+    return;
+  }
+  if (state_ == State::connecting && next_address_ < addresses_->size() && !out_of_time() &&
+      next_try_ <= loop_.now()) {
+    connect_next(ETIMEDOUT);
     return;
   }
   if (exchange_ == nullptr) {
@@ -528,8 +551,7 @@ void ProviderConnection::on_timer() {
     timer_.set(due);
     return;
   }
-  const bool total = saturating_add(exchange_->started_, exchange_->total_timeout_) <= loop_.now();
-  std::string text = total                         ? "the time for the whole exchange is over"
+  std::string text = out_of_time()                 ? "the time for the whole exchange is over"
                      : state_ != State::busy       ? "no connection in time"
                      : written_ < exchange_->size_ ? "it stopped taking the request"
                      : head_done_                  ? "it stopped sending its answer"

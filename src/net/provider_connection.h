@@ -96,6 +96,9 @@ class ProviderConnection final : public Watcher, public Deferred {
   void fail_later(Error error);
   void on_timer();
   void keep_time();
+  /// Gives the address that is tried now its part of the time that is left for connecting.
+  void share_time();
+  [[nodiscard]] bool out_of_time() const;
   [[nodiscard]] Instant deadline() const;
   [[nodiscard]] Error error_of(ErrorCode code, std::string text) const;
   void close();
@@ -116,7 +119,8 @@ class ProviderConnection final : public Watcher, public Deferred {
   std::size_t next_address_ = 0;
   ProviderExchange* exchange_ = nullptr;
   Timer timer_;
-  Instant since_;  ///< last progress: connect begun, sent, bytes read, became idle
+  Instant next_try_ = kNever;  ///< when the next address has its turn
+  Instant since_;              ///< last progress: connect begun, sent, bytes read, became idle
 
   bool reused_ = false;
   bool readable_ = false;

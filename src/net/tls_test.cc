@@ -41,8 +41,12 @@ struct Identity {
     X509_EXTENSION_free(extension);
     X509_sign(raw, key.get(), EVP_sha256());
     file = ::testing::TempDir() + "weir_tls_" + std::to_string(::getpid()) + ".pem";
+    write();
+  }
+  /// Makes this one the authority that the file names; all of a process share it.
+  void write() const {
     std::FILE* const out = std::fopen(file.c_str(), "w");
-    PEM_write_X509(out, raw);
+    PEM_write_X509(out, certificate.get());
     std::fclose(out);
   }
   ~Identity() { std::remove(file.c_str()); }
@@ -221,6 +225,21 @@ TEST_F(TlsTest, T118_ExpiredAndUnknownCertificatesAreRefused) {
   ask(endpoint, missing);
   ASSERT_TRUE(missing.failure);
   EXPECT_NE(missing.failure->error.text.find("no/such/file.pem"), std::string::npos);
+  runtime_->stop();
+}
+
+TEST_F(TlsTest, AReplacedAuthorityIsReadAnew) {
+  const Identity fresh("DNS:localhost");
+  SecureProvider provider(fresh);
+  const Identity former("DNS:localhost");
+  Outcome before;
+  ask(endpoint_of(provider, former, "localhost"), before);
+  ASSERT_TRUE(before.failure);
+  EXPECT_EQ(before.failure->error.code, ErrorCode::tls_failed);
+  fresh.write();
+  Outcome after;
+  ask(endpoint_of(provider, former, "localhost"), after);
+  EXPECT_FALSE(after.failure) << after.failure->error.text;
   runtime_->stop();
 }
 
