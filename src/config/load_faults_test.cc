@@ -76,6 +76,9 @@ TEST(Faults, NestingAndAliasesAreBounded) {
   for (int i = 0; i < 400; ++i) deep += "[";
   for (int i = 0; i < 400; ++i) deep += "]";
   EXPECT_NE(faults_of(deep).find("nested deeper than 32 levels"), std::string::npos);
+  const std::string hopeless = "a:\n  " + std::string(1'000'000, '[');
+  EXPECT_NE(faults_of(hopeless).find(":2:1: the document is nested deeper than 32 levels"),
+            std::string::npos);
   std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 20; ++i) {
     bomb +=

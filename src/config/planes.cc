@@ -27,6 +27,10 @@ Result<std::string> read_whole(const std::string& path, std::size_t most) {
   if (std::filesystem::is_directory(path, trouble)) {
     return fail(ErrorCode::io, fmt::format("{} is a directory; name a file", printable(path)));
   }
+  // Opening a pipe would wait for somebody to write into it.
+  if (std::filesystem::exists(path, trouble) && std::filesystem::is_fifo(path, trouble)) {
+    return fail(ErrorCode::io, fmt::format("{} is a pipe; name a file", printable(path)));
+  }
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   if (!stream) {

@@ -180,10 +180,35 @@ class Builder final : public YAML::EventHandler {
 
 }  // namespace
 
+namespace {
+
+/// Where so many brackets are open that no configuration can be meant, whatever stands in quotes;
+/// the text's size: nowhere. The parser takes minutes to find that out by itself.
+std::size_t hopeless_depth(std::string_view text) {
+  constexpr std::int64_t kHopeless = 1000;
+  std::int64_t open = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '[' || text[at] == '{') ++open;
+    if ((text[at] == ']' || text[at] == '}') && open > 0) --open;
+    if (open > kHopeless) return at;
+  }
+  return text.size();
+}
+
+}  // namespace
+
 std::shared_ptr<Node> parse_yaml(std::string_view text, Faults& faults) {
   if (text.size() > kMaxFileBytes) {
     faults.add({}, "", fmt::format("the file is larger than {} MiB", kMaxFileBytes >> 20U),
                "split it up");
+    return nullptr;
+  }
+  if (const std::size_t at = hopeless_depth(text); at != text.size()) {
+    const auto line =
+        std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    faults.add({static_cast<std::int32_t>(line) + 1, 1}, "",
+               fmt::format("the document is nested deeper than {} levels", kMaxDepth),
+               "close the brackets");
     return nullptr;
   }
   Builder builder(faults);
