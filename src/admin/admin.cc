@@ -118,13 +118,22 @@ bool same_secret(std::string_view left, std::string_view right) {
   return difference == 0;
 }
 
+void Token::replace(config::Secret secret) {
+  const std::lock_guard lock(mutex_);
+  secret_ = std::move(secret);
+}
+
+bool Token::is(std::string_view presented) const {
+  const std::lock_guard lock(mutex_);
+  return !secret_.empty() && same_secret(presented, secret_.reveal());
+}
+
 bool Handler::authorized(const http::RequestHead& head) const {
   constexpr std::string_view kBearer = "bearer ";
-  if (parts_.token.empty()) return false;
   const auto value = head.fields.find("authorization");
   return value.size() > kBearer.size() &&
          http::same_word(value.substr(0, kBearer.size()), kBearer) &&
-         same_secret(http::trimmed(value.substr(kBearer.size())), parts_.token.reveal());
+         parts_.token->is(http::trimmed(value.substr(kBearer.size())));
 }
 
 bool Handler::host_allowed(const http::RequestHead& head) const {

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "config/config.h"
 #include "gateway/gateway.h"
@@ -16,12 +18,25 @@
 
 namespace weir::admin {
 
+/// The admin token in force, which a reload may replace. Threads: any.
+class Token {
+ public:
+  explicit Token(config::Secret secret) : secret_(std::move(secret)) {}
+  void replace(config::Secret secret);
+  /// Whether `presented` is it; an empty token is nobody's.
+  [[nodiscard]] bool is(std::string_view presented) const;
+
+ private:
+  mutable std::mutex mutex_;
+  config::Secret secret_;
+};
+
 /// What the admin plane is given. Everything outlives it.
 struct AdminParts {
   gateway::Gateway& gateway;
   telemetry::Registry& registry;
   /// The token in force; the program makes one where the configuration has none.
-  config::Secret token;
+  std::shared_ptr<Token> token;
   /// Reads the configuration's file anew and puts it in force. Errors: invalid_config, io; then
   /// nothing has changed.
   std::function<Result<std::string>()> reload;

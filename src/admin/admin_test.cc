@@ -24,7 +24,7 @@ class Bench {
       : world(config_text("rpm: 1000, concurrency: 1", admin)),
         parts{.gateway = *world.gateway,
               .registry = world.registry,
-              .token = config::Secret("token-canary"),
+              .token = std::make_shared<Token>(config::Secret("token-canary")),
               .reload = [this]() -> Result<std::string> {
                 ++reloads;
                 if (bad) return fail(ErrorCode::invalid_config, "x.yaml:3:1: wrong");
@@ -159,6 +159,21 @@ TEST(Admin, SecretsCompareByContent) {
   EXPECT_TRUE(same_secret("abc", "abc"));
   EXPECT_FALSE(same_secret("abc", "abd"));
   EXPECT_FALSE(same_secret("abc", "ab"));
+}
+
+TEST(Admin, AReplacedTokenIsTheOnlyOne) {
+  Bench bench;
+  EXPECT_EQ(bench.with_token("/admin/v1/overview")->status(), 200);
+  bench.parts.token->replace(config::Secret("another"));
+  EXPECT_EQ(bench.with_token("/admin/v1/overview")->status(), 401);
+  EXPECT_EQ(
+      bench.get("/admin/v1/overview", {{"Host", "localhost"}, {"Authorization", "Bearer another"}})
+          ->status(),
+      200);
+  bench.parts.token->replace(config::Secret());
+  EXPECT_EQ(bench.get("/admin/v1/overview", {{"Host", "localhost"}, {"Authorization", "Bearer "}})
+                ->status(),
+            401);
 }
 
 }  // namespace

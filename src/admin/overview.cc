@@ -35,7 +35,7 @@ struct Counts {
 
 bool answered_by_provider(std::string_view decision) {
   return decision == "admitted" || decision == "queued" || decision == "spilled" ||
-         decision == "observed";
+         decision == "observed" || decision == "truncated";  // broken off is answered in part
 }
 
 /// Sums the counters of /metrics by one label of each.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <memory>
 #include <ostream>
 
@@ -21,6 +22,11 @@ int emulate(const EmulateOptions& options, std::ostream& err) {
     err << fmt::format("weir emulate: --listen {}: {}; {}\n", options.listen,
                        wanted.error().message, wanted.error().fix);
     return kUsage;
+  }
+  std::error_code ignored;
+  if (std::filesystem::is_fifo(options.config, ignored)) {
+    err << fmt::format("weir emulate: {} is a pipe; name a file\n", options.config);
+    return kFailed;
   }
   // Blocked before any thread starts, so that none of them takes the signal.
   sigset_t endings;

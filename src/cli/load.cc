@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -98,6 +99,10 @@ void raise_descriptor_limit() {
 }
 
 Result<std::string> read_file(const std::string& name) {
+  std::error_code ignored;
+  if (std::filesystem::exists(name, ignored) && !std::filesystem::is_regular_file(name, ignored)) {
+    return fail(ErrorCode::io, fmt::format("{} is no regular file", name));
+  }
   std::ifstream in(name, std::ios::binary);
   if (!in) return fail(ErrorCode::io, fmt::format("cannot read {}", name));
   return std::string(std::istreambuf_iterator<char>(in), {});
@@ -107,7 +112,7 @@ Result<load::Target> target_of(const std::string& url, const load::Workload& wor
   const auto parsed = config::parse_base_url(url);
   if (!parsed) {
     return fail(ErrorCode::invalid_config,
-                fmt::format("the URL {}; {}", parsed.error().message, parsed.error().fix));
+                fmt::format("{}; {}", parsed.error().message, parsed.error().fix));
   }
   load::Target target;
   target.endpoint.name = "load";

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -45,6 +46,7 @@ struct Choice {
   std::string keys_config{};
   std::string scenario{};
   sim::RunOptions sim{};
+  std::string sim_what{}, sim_report{}, strategy{};
   std::string shell{};
   std::string page{};
   std::function<int()> action{};
@@ -156,13 +158,58 @@ void add_demo(CLI::App& app, Choice& choice) {
       ->type_name("FILE");
 }
 
+int simulate(Choice& choice) {
+  const auto refuse = [&choice](std::string_view why, int code) {
+    fmt::print(choice.err, "weir sim{}\n", why);
+    return code;
+  };
+  if (choice.sim_what == "claims") return refuse(" claims: not in this version", kUsage);
+  if (!choice.sim_what.empty()) {
+    return refuse(fmt::format(": there is no '{}'; see 'weir sim --help'", choice.sim_what),
+                  kUsage);
+  }
+  if (!choice.sim_report.empty()) return refuse(" --report: not in this version", kUsage);
+  if (choice.strategy == "adaptive") {
+    return refuse(" --strategy adaptive: not in this version", kUsage);
+  }
+  if (!choice.strategy.empty()) {
+    constexpr std::array kKnown = {Strategy::passthrough, Strategy::retry, Strategy::rate,
+                                   Strategy::shaping};
+    for (const Strategy known : kKnown) {
+      if (name(known) == choice.strategy) choice.sim.strategy = known;
+    }
+    if (!choice.sim.strategy) {
+      return refuse(fmt::format(" --strategy {} is not one of passthrough, retry, rate, shaping",
+                                choice.strategy),
+                    kUsage);
+    }
+  }
+  if (choice.scenario.empty()) return refuse(": --scenario FILE is required", kUsage);
+  for (const std::string& file : {choice.scenario, choice.sim.trace}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(file, ignored) &&
+        !std::filesystem::is_regular_file(file, ignored)) {
+      return refuse(fmt::format(": {} is no regular file", file), kInvalidConfig);
+    }
+  }
+  return sim::run_scenario_file(choice.scenario, choice.sim, choice.out, choice.err);
+}
+
 void add_sim(CLI::App& app, Choice& choice) {
-  CLI::App* command = add(app, choice, "sim", "Run the governor in virtual time", [&choice] {
-    return sim::run_scenario_file(choice.scenario, choice.sim, choice.out, choice.err);
-  });
-  command->add_option("--scenario", choice.scenario, "The worlds to run, YAML")
-      ->required()
+  CLI::App* command = add(app, choice, "sim", "Run the governor in virtual time",
+                          [&choice] { return simulate(choice); });
+  command->add_option("--scenario", choice.scenario, "The worlds to run, YAML")->type_name("FILE");
+  command
+      ->add_option("--trace", choice.sim.trace, "A CSV file whose arrivals replace the scenario's")
       ->type_name("FILE");
+  command
+      ->add_option("--strategy", choice.strategy,
+                   "Instead of the scenario's: passthrough, retry, rate or shaping")
+      ->type_name("NAME");
+  command->add_option("--report", choice.sim_report, "Write a page" + std::string(kUnbuilt))
+      ->type_name("FILE");
+  command->add_option("what", choice.sim_what,
+                      "claims: check published figures" + std::string(kUnbuilt));
   command->add_option("--seed", choice.sim.seeds, "Only these seeds")->type_name("N");
   command->add_option("--style", choice.sim.style, "Only this style of rules")->type_name("NAME");
   command->add_option("--load", choice.sim.load, "Only this load")->type_name("NAME");

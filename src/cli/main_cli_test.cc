@@ -67,6 +67,28 @@ TEST(MainCli, WhatIsNotBuiltSaysSoByName) {
   EXPECT_EQ(ran.err, "weir top: not in this version\n");
 }
 
+TEST(MainCli, WhatTheSimulatorDoesNotDoYetItSaysByName) {
+  const Ran claims = weir({"sim", "claims"});
+  EXPECT_EQ(claims.code, kUsage);
+  EXPECT_EQ(claims.err, "weir sim claims: not in this version\n");
+  const Ran report = weir({"sim", "--scenario", "x.yaml", "--report", "out.html"});
+  EXPECT_EQ(report.code, kUsage);
+  EXPECT_EQ(report.err, "weir sim --report: not in this version\n");
+  EXPECT_EQ(weir({"sim", "--scenario", "x.yaml", "--strategy", "adaptive"}).err,
+            "weir sim --strategy adaptive: not in this version\n");
+  EXPECT_NE(weir({"sim", "--scenario", "x.yaml", "--strategy", "hope"}).err.find("is not one of"),
+            std::string::npos);
+  EXPECT_EQ(weir({"sim"}).code, kUsage);
+  EXPECT_NE(weir({"sim", "--scenario", WEIR_SOURCE_DIR}).err.find("no regular file"),
+            std::string::npos);
+}
+
+TEST(MainCli, ADirectoryIsNoWorkload) {
+  const Ran ran = weir({"load", "--url", "http://127.0.0.1:1/v1", "--workload", WEIR_SOURCE_DIR});
+  EXPECT_NE(ran.code, kDone);
+  EXPECT_NE(ran.err.find("no regular file"), std::string::npos) << ran.err;
+}
+
 TEST(MainCli, VersionNamesVersionBuildAndCommit) {
   const Ran ran = weir({"version"});
   EXPECT_EQ(ran.code, kDone);

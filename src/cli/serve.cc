@@ -22,6 +22,7 @@
 #include "admin/admin.h"
 #include "cli/main_cli.h"
 #include "cli/pacer.h"
+#include "cli/restart.h"
 #include "cli/version.h"
 #include "config/config.h"
 #include "emulator/server.h"
@@ -94,7 +95,7 @@ class Service {
     std::unique_ptr<emulator::Server> server;
   };
 
-  Result<std::shared_ptr<const config::Config>> load();
+  Result<std::shared_ptr<config::Config>> load();
   Result<void> start_emulators(config::Config& config);
   Result<void> listen(const config::Config& config);
   Result<std::string> reload();
@@ -115,13 +116,14 @@ class Service {
   std::mutex reload_mutex_;
   std::string token_;
   bool token_made_ = false;
+  std::shared_ptr<admin::Token> admin_token_;
   std::unique_ptr<admin::AdminParts> admin_parts_;
   std::vector<net::Address> data_addresses_, admin_addresses_;
   std::unique_ptr<net::Runtime> data_;
   std::unique_ptr<net::Runtime> admin_;
 };
 
-Result<std::shared_ptr<const config::Config>> Service::load() {
+Result<std::shared_ptr<config::Config>> Service::load() {
   auto loaded = config::load_file(options_.config, config::process_environment);
   if (!loaded) return fail(loaded.error());
   if (!loaded->faults.empty() || loaded->config == nullptr) {
@@ -137,7 +139,7 @@ Result<std::shared_ptr<const config::Config>> Service::load() {
     log_.write(telemetry::LogLevel::info, "notice", {{"message", std::string_view(notice)}});
   }
   if (auto started = start_emulators(*config); !started) return fail(started.error());
-  return std::shared_ptr<const config::Config>(std::move(config));
+  return config;
 }
 
 Result<void> Service::start_emulators(config::Config& config) {
@@ -200,12 +202,10 @@ Result<void> Service::listen(const config::Config& config) {
 }
 
 Result<void> Service::start() {
-  // Blocked before any thread starts, so that every thread inherits it.
-  pthread_sigmask(SIG_BLOCK, &signals_, nullptr);
-  signal(SIGPIPE, SIG_IGN);
   auto config = load();
   if (!config) return fail(config.error());
   token_ = admin_token(**config);
+  admin_token_ = std::make_shared<admin::Token>(config::Secret(token_));
   auto runtime = net::Runtime::create(static_cast<std::size_t>((*config)->server.threads));
   if (!runtime) return fail(runtime.error());
   data_ = std::move(*runtime);
@@ -223,9 +223,8 @@ Result<void> Service::start() {
                             [this](Duration late) { gateway_->note_pacer_lateness(late); });
   if (!pacer) return fail(pacer.error());
   pacer_ = std::move(*pacer);
-  admin_parts_ = std::make_unique<admin::AdminParts>(
-      admin::AdminParts{*gateway_, registry_, config::Secret(token_), [this] { return reload(); },
-                        version(), commit()});
+  admin_parts_ = std::make_unique<admin::AdminParts>(admin::AdminParts{
+      *gateway_, registry_, admin_token_, [this] { return reload(); }, version(), commit()});
   if (auto listening = listen(**config); !listening) return fail(listening.error());
   if (auto started = data_->start(); !started) return fail(started.error());
   if (auto started = admin_->start(); !started) return fail(started.error());
@@ -273,8 +272,17 @@ Result<std::string> Service::reload() {
     gateway_->note_failed_reload(config.error().text);
     return fail(config.error());
   }
-  gateway_->reload(*config);
-  return "reloaded " + options_.config;
+  std::string answer = "reloaded " + options_.config;
+  const std::string waiting = keep_until_restart(gateway_->plan()->config(), **config);
+  if (!waiting.empty()) {
+    std::string notice = "needs a restart to change: " + waiting;
+    log_.write(telemetry::LogLevel::warn, "notice", {{"message", std::string_view(notice)}});
+    answer += "; " + notice;
+    (*config)->notices.push_back(std::move(notice));
+  }
+  if (!(*config)->admin.token.empty()) admin_token_->replace((*config)->admin.token);
+  gateway_->reload(*std::move(config));
+  return answer;
 }
 
 int Service::run() {
@@ -309,6 +317,7 @@ int Service::drain() {
   }
   data_->stop();
   admin_->stop();
+  // Only the loops wake the pacer, and all of them have stopped.
   pacer_.reset();
   log_.write(telemetry::LogLevel::info, "stopped", {{"early", early}});
   log_.flush();
@@ -326,6 +335,11 @@ int serve(const ServeOptions& options, std::ostream& out, std::ostream& err) {
         << " is not one of debug, info, warn, error, off\n";
     return kUsage;
   }
+  // Blocked before any thread starts, the log's among them, so that every thread inherits it: a
+  // signal that one thread leaves open would end the process.
+  const sigset_t steering = steering_signals();
+  pthread_sigmask(SIG_BLOCK, &steering, nullptr);
+  signal(SIGPIPE, SIG_IGN);
   const auto log = telemetry::Log::to_stderr(format, *level);
   Service service(options, out, err, *log);
   if (auto started = service.start(); !started) {
