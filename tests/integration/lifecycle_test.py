@@ -71,6 +71,19 @@ class Lifecycle(GatewayCase):
         self.assertEqual(self.gateway.metric_sum("weir_config_reloads_total", result="refused"),
                          3)
 
+    def test_T132_a_storm_of_sighups_ends_nothing(self):
+        self.start_streaming(limits="{rpm: 200}")
+        pause = threading.Event()
+        for _ in range(50):
+            self.gateway.signal(signal.SIGHUP)
+            pause.wait(0.002)
+        self.gateway.wait_event("config_reloaded")
+        self.assertEqual(chat(self.port)[0], 200)
+        for _ in range(5):
+            self.gateway.signal(signal.SIGHUP)
+        self.gateway.signal(signal.SIGTERM)
+        self.assertEqual(self.gateway.wait(20), 0, "a signal during a reload drains")
+
     def test_T131_sigterm_drains(self):
         self.start_streaming(limits="{concurrency: 50}",
                              server="{listen: '127.0.0.1:0', drain: 20s}")
