@@ -214,6 +214,14 @@ TEST(EmulatorChat, WhatIsNotARequestIsA400ThatNamesTheParameter) {
   EXPECT_TRUE(bench.send("POST", "/v1/chat/completions", R"({"model":"toy","messages":"no"})")
                   .bytes.starts_with("HTTP/1.1 400 "));
   EXPECT_NE(bench.responder->body().find("messages"), std::string::npos);
+  for (const char* tokens : {"100000001", "9223372036854775807", "-1"}) {
+    const std::string body =
+        std::string(R"({"model":"toy","messages":[{"role":"user","content":"no"}],"n":16,)") +
+        R"("max_tokens":)" + tokens + "}";
+    EXPECT_TRUE(bench.send("POST", "/v1/chat/completions", body).bytes.starts_with("HTTP/1.1 400 "))
+        << tokens;
+    EXPECT_NE(bench.responder->body().find("max_tokens"), std::string::npos);
+  }
   EXPECT_TRUE(bench.send("POST", "/v1/chat/completions", "{").bytes.starts_with("HTTP/1.1 400 "));
   EXPECT_TRUE(bench.send("GET", "/v1/nowhere", "").bytes.starts_with("HTTP/1.1 404 "));
   EXPECT_TRUE(bench.send("GET", "/v1/embeddings", "").bytes.starts_with("HTTP/1.1 405 "));

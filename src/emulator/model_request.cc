@@ -201,8 +201,8 @@ Result<void> read_sizes(ModelRequest& request, const element& top) {
     element value;
     if (top[key].get(value) != simdjson::SUCCESS || value.is_null()) continue;
     std::int64_t tokens = 0;
-    if (value.get(tokens) != simdjson::SUCCESS || tokens < 0) {
-      return wrong(key, "give a whole number, 0 or more");
+    if (value.get(tokens) != simdjson::SUCCESS || tokens < 0 || tokens > kMaxOutput) {
+      return wrong(key, "give a whole number from 0 to 100000000");
     }
     request.max_output_tokens = tokens;
   }

@@ -39,6 +39,8 @@ struct ModelRequest {
 };
 
 inline constexpr std::int64_t kMaxChoices = 16;
+/// Far above any model's, and small enough that times and sums of it stay within 64 bits.
+inline constexpr std::int64_t kMaxOutput = 100'000'000;
 inline constexpr std::size_t kMaxInputs = 2048;
 
 /// Tokens of a text, as above.
