@@ -17,6 +17,9 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
+constexpr const char* kNames[] = {"p", "q", "r"};
+constexpr std::int64_t kMaxCalls = 256;
+
 /// Reads the input as small numbers; zeroes once it is used up.
 class Bytes {
  public:
@@ -44,6 +47,7 @@ Rule any_rule(Bytes& bytes) {
   rule.window = rule.unit == Unit::concurrency ? Duration{0} : windows[bytes.next() % 4];
   rule.enforce = static_cast<Enforcement>(bytes.next() % 4);
   rule.count = static_cast<Counting>(bytes.next() % 5);
+  if (bytes.next() % 4 == 0) rule.burst = std::max<std::int64_t>(1, bytes.amount());
   return rule;
 }
 
@@ -54,6 +58,7 @@ std::shared_ptr<Policy> any_policy(Bytes& bytes) {
                    {"b", NodeKind::tenant, NodeId(0), {}, Mode::enforce}};
   for (auto& node : policy->nodes) {
     if (bytes.next() % 2 == 0) node.limits.push_back(any_rule(bytes));
+    if (bytes.next() % 8 == 0) node.mode = Mode::observe;
   }
   for (const char* name : {"x", "y"}) {
     DeploymentPolicy deployment;
@@ -62,20 +67,27 @@ std::shared_ptr<Policy> any_policy(Bytes& bytes) {
     deployment.strategy = static_cast<Strategy>(bytes.next() % 4);
     deployment.mode = bytes.next() % 8 == 0 ? Mode::observe : Mode::enforce;
     deployment.start_level = bytes.next() % 2 == 0 ? 1 : 0;
+    deployment.send_lease = std::chrono::seconds(bytes.next());
     deployment.warmup = std::chrono::seconds(bytes.next() % 8 == 0 ? 20 : 0);
     policy->deployments.push_back(deployment);
   }
-  ProfilePolicy profile;
-  profile.name = "p";
-  profile.candidates = {{DeploymentId(0), 0, 2}, {DeploymentId(1), bytes.next() % 2, 1}};
-  policy->profiles.push_back(profile);
-  for (const char* name : {"high", "low"}) {
+  // A reload may take profiles and classes away, or put them in another order.
+  const std::size_t profiles = 1 + bytes.next() % 3;
+  const std::size_t turned = bytes.next() % 2;
+  for (std::size_t i = 0; i < profiles; ++i) {
+    ProfilePolicy profile;
+    profile.name = kNames[(i + turned) % 3];
+    profile.candidates = {{DeploymentId(0), 0, 2}, {DeploymentId(1), bytes.next() % 2, 1}};
+    policy->profiles.push_back(profile);
+  }
+  const std::size_t classes = 1 + bytes.next() % 3;
+  for (std::size_t i = 0; i < classes; ++i) {
     ClassPolicy traffic_class;
-    traffic_class.name = name;
-    traffic_class.depth = 16;
+    traffic_class.name = kNames[(i + turned) % 3];
+    traffic_class.depth = 100;
     policy->classes.push_back(traffic_class);
   }
-  policy->max_calls = 64;
+  policy->max_calls = kMaxCalls;
   return policy;
 }
 
@@ -86,7 +98,8 @@ class Drive {
   void run() {
     while (!bytes_.empty()) {
       step();
-      rest();
+      // What falls due is not always looked at between two steps.
+      if (bytes_.next() % 2 == 0) rest();
       check();
     }
     for (const CallId id : calls_) governor_.cancel(id, now_);
@@ -112,19 +125,27 @@ class Drive {
   void check() {
     Snapshot view;
     governor_.snapshot(view, now_);
-    require(view.inflight >= 0 && view.queued >= 0 && view.inflight + view.queued <= 64);
+    require(view.inflight >= 0 && view.queued >= 0 && view.inflight + view.queued <= kMaxCalls);
+    std::int64_t in_classes = 0;
+    for (const auto& one : view.classes) {
+      require(one.depth >= 0 && one.oldest >= Duration{0});
+      in_classes += one.depth;
+    }
+    require(in_classes <= view.queued);
     for (const auto& deployment : view.deployments) {
       for (const auto& meter : deployment.meters) require(meter.reserved >= 0 && meter.used >= 0);
     }
   }
 
-  CallId any_call() { return calls_.empty() ? CallId{} : calls_[bytes_.next() % calls_.size()]; }
+  CallId any_call() {
+    return calls_.empty() ? CallId{} : calls_[(3U * bytes_.next()) % calls_.size()];
+  }
 
   void submit() {
     Call call;
     call.leaf = NodeId(bytes_.next() % 4);
-    call.profile = ProfileId(0);
-    call.traffic_class = ClassId(bytes_.next() % 2);
+    call.profile = ProfileId(bytes_.next() % 4);
+    call.traffic_class = ClassId(bytes_.next() % 4);
     call.demand.input_bytes = bytes_.amount();
     if (bytes_.next() % 2 == 0) call.demand.max_output_tokens = bytes_.amount();
     call.demand.choices = bytes_.amount();
@@ -132,7 +153,7 @@ class Drive {
     if (const auto* admitted = std::get_if<Admitted>(&outcome)) calls_.push_back(admitted->call);
     if (const auto* queued = std::get_if<Queued>(&outcome)) calls_.push_back(queued->call);
     // A call that has ended is harmless to name, so the list only needs a bound.
-    if (calls_.size() > 200) {
+    if (calls_.size() > 600) {
       for (std::size_t i = 0; i < 100; ++i) governor_.cancel(calls_[i], now_);
       calls_.erase(calls_.begin(), calls_.begin() + 100);
     }
@@ -142,8 +163,12 @@ class Drive {
     const std::uint8_t kind = bytes_.next();
     switch (kind % 10) {
       case 0:
-      case 1:
-      case 2: submit(); break;
+      case 1: submit(); break;
+      case 2: {
+        // More than one hold of the lock takes.
+        for (int i = bytes_.next() % 80; i > 0; --i) submit();
+        break;
+      }
       case 3:
         now_ = saturating_add(now_, std::chrono::milliseconds(bytes_.amount() % 100000));
         break;
