@@ -372,6 +372,9 @@ std::string errors_markdown() {
       "`x-weir-retry-after-ms`, with `x-should-retry: false`. *Final* answers carry "
       "`x-should-retry: false` always.\n\n"
       "A provider's other 4xx answers pass through byte for byte.\n\n"
+      "The request headers `x-weir-route`, `x-weir-callback` and `Prefer: respond-async` are "
+      "answered with `not_built`. `x-weir-customer`, `x-weir-tags` and `Idempotency-Key` have no "
+      "effect in this version.\n\n"
       "| status | `type` | `code` | `gateway_decision` | hint | final | meaning | what to do |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Problem problem : kAllProblems) {
