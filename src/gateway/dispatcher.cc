@@ -107,13 +107,13 @@ void Dispatcher::deliver(Due& due) {
       if (batch == batches.end()) batch = batches.insert(batch, {number, {}});
       batch->second.push_back(std::move(event));
     }
-    for (auto& [number, events] : batches) {
+    for (auto& [number, batch] : batches) {
       auto mailbox = mailboxes_.with([at = number](auto& mailboxes) {
         return at < mailboxes.size() ? mailboxes[at] : std::shared_ptr<Mailbox>();
       });
       if (!mailbox) continue;
       http::Loop& loop = mailbox->loop();
-      loop.post([mailbox = std::move(mailbox), events = std::move(events), plan = due.plan] {
+      loop.post([mailbox = std::move(mailbox), events = std::move(batch), plan = due.plan] {
         for (const auto& event : events) mailbox->deliver(event, plan);
       });
     }
