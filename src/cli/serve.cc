@@ -70,6 +70,9 @@ int next_signal(const sigset_t& set, Duration at_most) {
   return number > 0 ? number : 0;
 }
 
+/// How often a drain looks whether everything has ended.
+constexpr Duration kLook = std::chrono::milliseconds(20);
+
 net::Address net_address(const config::ListenAddress& address) {
   return {address.host, address.port, address.unix_path};
 }
@@ -302,7 +305,6 @@ int Service::drain() {
   gateway_->drain();
   data_->drain();
   const Instant end = saturating_add(clock_.now(), allowed);
-  constexpr Duration kLook = std::chrono::milliseconds(20);
   const auto ended_early = [this] {
     const int number = next_signal(signals_, kLook);
     return number == SIGTERM || number == SIGINT;
