@@ -101,9 +101,7 @@ TEST(Oracle, NoWindowOfARandomRunIsOverfull) {
     for (std::size_t index = 0; index < starts.size(); ++index) {
       if (!starts[index].at) continue;
       sum += whole_cost(rule, arrivals[index]);
-      for (;
-           *starts[index].at - starts[first].at.value_or(kDawn) >= rule.window || !starts[first].at;
-           ++first) {
+      for (; !starts[first].at || *starts[index].at - *starts[first].at >= rule.window; ++first) {
         if (starts[first].at) sum -= whole_cost(rule, arrivals[first]);
       }
       ASSERT_LE(sum, rule.amount);
