@@ -446,8 +446,9 @@ void ServerConnection::send_last(std::string_view answer) {
 
 void ServerConnection::linger() {
   // Closing with unread bytes would reset the connection and could take the answer with it, so
-  // what the client still sends is read and thrown away, within bounds.
-  const std::size_t bound = std::max(server_.limits_.body, kLeastDrain);
+  // what the client still sends is read and thrown away, within bounds: a body somewhat above the
+  // limit is read to its end, so that its sender gets to read the refusal.
+  const std::size_t bound = 2 * std::max(server_.limits_.body, kLeastDrain);
   auto& scratch = loop_.scratch();
   while (state_ == State::lingering) {
     const std::size_t got = read_some(scratch.data(), scratch.size());

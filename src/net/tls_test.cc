@@ -65,16 +65,14 @@ struct Identity {
 /// A provider behind TLS that answers every request and notes what it was asked for.
 struct SecureProvider {
   explicit SecureProvider(const Identity& identity)
-      : context(SSL_CTX_new(TLS_server_method())),
+      : settings(SSL_CTX_new(TLS_server_method()), SSL_CTX_free),
+        context(settings.get()),
         provider([this](Peer& peer, int) { serve(peer); }) {
     SSL_CTX_use_certificate(context, identity.certificate.get());
     SSL_CTX_use_PrivateKey(context, identity.key.get());
     const unsigned char id[] = "weir";
     SSL_CTX_set_session_id_context(context, id, sizeof id);
   }
-  ~SecureProvider() { SSL_CTX_free(context); }
-  SecureProvider(const SecureProvider&) = delete;
-  SecureProvider& operator=(const SecureProvider&) = delete;
 
   void serve(Peer& peer) {
     SSL* const ssl = SSL_new(context);
@@ -107,6 +105,8 @@ struct SecureProvider {
     SSL_free(ssl);
   }
 
+  /// Outlives `provider`, whose threads make connections from it.
+  std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> settings;
   SSL_CTX* context;
   Signal signal;
   std::atomic<bool> close_after = false;
