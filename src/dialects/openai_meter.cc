@@ -117,6 +117,12 @@ Chunk read_json(std::string_view text, ChunkTemplate::Holes& holes) {
     }
     first = false;
   }
+  if (at.failed() || at.peek() != '\0') {
+    // Nothing is cut from a text whose end is not where its members say, nor guessed from it.
+    chunk.choices_empty = false;
+    chunk.null_from = chunk.null_to = 0;
+    holes.count = 0;
+  }
   return chunk;
 }
 
@@ -399,7 +405,9 @@ StreamMeter::Fate StreamMeter::read_chunk(std::string_view unit) {
   if (chunk.error || event_.name == "error") read_failure();
   decided_ = true;
   if (!strip_) return {};
-  if (chunk.choices_empty && chunk.usage_given && !chunk.error) return {0, unit.size()};
+  // A member may stand twice: what carried output stays, whatever its last "choices" says.
+  const bool says_nothing = chunk.choices_empty && !chunk.output && !chunk.finish && !chunk.error;
+  if (says_nothing && chunk.usage_given) return {0, unit.size()};
   if (chunk.null_to == 0) return {};
   const auto place = event_.place(chunk.null_from, chunk.null_to);
   return place ? Fate{place->first, place->second} : Fate{};

@@ -183,7 +183,12 @@ TEST(StreamMeter, T048_TakesOutWhatAskingPutIn) {
                            R"({"usage":{"prompt_tokens":1,"completion_tokens":1}})",
                            R"({"choices":[{"delta":{"content":",\"usage\":null"}}]})",
                            R"({"choices":[{"delta":{"content":"a"},"usage":null}]})",
-                           R"({"choices":[],"prompt_filter_results":[]})"}) {
+                           R"({"choices":[],"prompt_filter_results":[]})",
+                           // A member twice, and texts that are not JSON to their end.
+                           R"({"choices":[{"delta":{"content":"a"}}],"choices":[],)"
+                           R"("usage":{"prompt_tokens":1,"completion_tokens":1}})",
+                           R"({"choices":[],"usage":{"prompt_tokens":1}}, {"choices":[{}]})",
+                           R"({"usage":null,"choices":[{}])"}) {
     EXPECT_EQ(stripped(json), json);
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "governor/governor_test.h"
 #include "governor/pacer.h"
 #include "governor/window_meter.h"
@@ -12,6 +14,17 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 Instant at(double s) { return Instant(from_seconds(s)); }
+
+TEST(WindowMeter, HoldsAtTheLargestCountThereIs) {
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  WindowMeter meter(seconds(60), 256);
+  meter.add(at(0), most);
+  meter.add(at(0), 1);
+  meter.add(at(10), most);
+  EXPECT_EQ(meter.sum(), most);
+  meter.expire(at(61), Duration{0});
+  EXPECT_EQ(meter.sum(), 0);
+}
 
 TEST(WindowMeter, WorkedExample) {
   WindowMeter meter(seconds(60), 2048);

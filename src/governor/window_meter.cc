@@ -2,6 +2,7 @@
 #include "governor/window_meter.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "weir/units.h"
 
@@ -19,6 +20,8 @@ void WindowMeter::drop(Instant now, Duration guard) {
 }
 
 void WindowMeter::add(Instant at_time, std::int64_t amount) {
+  // At the largest count that there is, the log is full whatever comes on top.
+  amount = std::min(amount, std::numeric_limits<std::int64_t>::max() - sum_);
   if (amount <= 0) return;
   if (count_ > 0) {
     Entry& newest = at(count_ - 1);
