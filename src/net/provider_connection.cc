@@ -176,7 +176,7 @@ void ProviderConnection::share_time() {
 
 void ProviderConnection::connected() {
   if (!pool_.endpoint.tls) {
-    begin(*exchange_);
+    begin();
     return;
   }
   Result<TlsContext*> context = connector_.tls_context(pool_.endpoint.ca_file);
@@ -199,7 +199,7 @@ void ProviderConnection::go_on_securing() {
   std::string why;
   switch (stream_.tls()->handshake(why)) {
     case TlsStream::Step::again: return;
-    case TlsStream::Step::done: begin(*exchange_); return;
+    case TlsStream::Step::done: begin(); return;
     case TlsStream::Step::failed: fail(error_of(ErrorCode::tls_failed, std::move(why))); return;
   }
 }
@@ -208,10 +208,10 @@ void ProviderConnection::reuse(ProviderExchange& exchange) {
   reused_ = true;
   exchange_ = &exchange;
   exchange.connection_ = this;
-  begin(exchange);
+  begin();
 }
 
-void ProviderConnection::begin(ProviderExchange& /*exchange*/) {
+void ProviderConnection::begin() {
   state_ = State::busy;
   since_ = loop_.now();
   any_byte_ = false;
@@ -221,10 +221,15 @@ void ProviderConnection::begin(ProviderExchange& /*exchange*/) {
   written_ = 0;
   parser_.reset();
   decoder_.reset();
-  write_request();
+  // Written at the turn's end beside the other requests of the turn: a peer that was woken for the
+  // first is still awake for the next, so waking it is paid for once.
+  write_due_ = true;
+  loop_.defer(*this);
+  keep_time();
 }
 
 void ProviderConnection::write_request() {
+  write_due_ = false;
   while (written_ < exchange_->size_) {
     std::array<std::string_view, 16> pieces;
     const std::size_t count = exchange_->rest(written_, pieces);
@@ -240,10 +245,7 @@ void ProviderConnection::write_request() {
       return;
     }
   }
-  if (written_ == exchange_->size_ && !exchange_->sent_told_) {
-    sent_now_ = true;
-    loop_.defer(*this);
-  }
+  if (written_ == exchange_->size_ && !exchange_->sent_told_) sent_now_ = true;
   keep_time();
 }
 
@@ -260,6 +262,7 @@ void ProviderConnection::run_deferred() {
     fail(*std::exchange(failure_, std::nullopt));
     return;
   }
+  if (write_due_ && state_ == State::busy) write_request();
   tell_sent();
   if (state_ == State::busy && readable_) read_response();
 }
@@ -285,8 +288,8 @@ void ProviderConnection::on_ready(std::uint32_t events) {
     case State::securing: go_on_securing(); break;
     case State::idle: drain_idle(); return;
     case State::busy:
+      if (written_ < exchange_->size_) write_request();
       tell_sent();
-      if (state_ == State::busy && written_ < exchange_->size_) write_request();
       break;
   }
   if (state_ == State::busy && readable_) read_response();

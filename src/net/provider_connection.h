@@ -62,7 +62,7 @@ class ProviderConnection final : public Watcher, public Deferred {
 
   /// Makes the connection for `exchange`. No callback happens inside.
   void open(ProviderExchange& exchange);
-  /// Sends `exchange` over this idle connection. No callback happens inside.
+  /// Sends `exchange` over this idle connection at the turn's end. No callback happens inside.
   void reuse(ProviderExchange& exchange);
   /// The caller cancelled, or the loop ends.
   void abandon();
@@ -80,7 +80,7 @@ class ProviderConnection final : public Watcher, public Deferred {
   void connect_next(int last_error);
   void connected();
   void go_on_securing();
-  void begin(ProviderExchange& exchange);
+  void begin();
   void write_request();
   void tell_sent();
   void read_response();
@@ -127,7 +127,8 @@ class ProviderConnection final : public Watcher, public Deferred {
   bool peer_closed_ = false;
   bool any_byte_ = false;
   bool head_done_ = false;
-  bool sent_now_ = false;  ///< on_sent is still to be told
+  bool write_due_ = false;  ///< the request's first write is still to come in this turn
+  bool sent_now_ = false;   ///< on_sent is still to be told
   std::uint8_t informational_ = 0;
   std::size_t written_ = 0;
   std::uint64_t left_ = 0;  ///< of a body with a length

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "net/server_connection.h"
 #include "net/socket.h"
@@ -109,6 +110,24 @@ void Server::give_block(std::unique_ptr<ReadBlock> block) {
   block->filled = 0;
   block->parser.reset();
   spare_blocks_.push_back(std::move(block));
+}
+
+std::string Server::take_text() {
+  std::string text;
+  if (spare_texts_.empty()) {
+    text.reserve(kBlockSize / 4);
+  } else {
+    text = std::move(spare_texts_.back());
+    spare_texts_.pop_back();
+  }
+  return text;
+}
+
+void Server::give_text(std::string&& text) {
+  std::string taken = std::exchange(text, std::string());
+  if (taken.capacity() > kBlockSize || spare_texts_.size() >= kSpareTexts) return;
+  taken.clear();
+  spare_texts_.push_back(std::move(taken));
 }
 
 bool Server::grow(ReadBlock& block, std::size_t capacity) {

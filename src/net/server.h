@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "http/exchange.h"
@@ -51,6 +52,7 @@ class Server final : public Watcher {
   friend class ServerConnection;
   static constexpr std::size_t kBlockSize = std::size_t{16} << 10U;
   static constexpr std::size_t kSpareBlocks = 1024;
+  static constexpr std::size_t kSpareTexts = 256;
 
   void accept_some(int most);
   void rest();
@@ -58,6 +60,9 @@ class Server final : public Watcher {
   void give_block(std::unique_ptr<ReadBlock> block);
   /// Makes room for `capacity` bytes, keeping those filled. False if the budget is spent.
   bool grow(ReadBlock& block, std::size_t capacity);
+  /// Room for what is written and cannot go out at once, lent to connections.
+  std::string take_text();
+  void give_text(std::string&& text);
   void drop(ServerConnection& connection);
 
   EventLoop& loop_;
@@ -69,6 +74,7 @@ class Server final : public Watcher {
   std::unique_ptr<http::Handler> handler_;
   std::vector<std::unique_ptr<ServerConnection>> connections_;
   std::vector<std::unique_ptr<ReadBlock>> spare_blocks_;
+  std::vector<std::string> spare_texts_;
   Timer rest_timer_;  ///< accepting rests while the process has no descriptor free
   bool draining_ = false;
 };

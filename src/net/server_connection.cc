@@ -14,7 +14,10 @@ namespace weir::net {
 namespace {
 
 constexpr std::size_t kLowWater = std::size_t{16} << 10U;
-constexpr std::size_t kKeptOut = std::size_t{64} << 10U;  ///< capacity of `out_` kept when empty
+/// What a session writes in a turn goes out at the turn's end up to this much, beside what the
+/// turn's other sessions write: a peer is then woken once for all, and a head shares its segment
+/// with its body.
+constexpr std::size_t kLate = kLowWater;
 /// A body this large is given its whole room only once this much of it has come, so that heads
 /// alone cannot spend the budget of buffers.
 constexpr std::size_t kFirstRoom = std::size_t{256} << 10U;
@@ -308,9 +311,19 @@ void ServerConnection::write(std::span<const std::string_view> pieces) {
 }
 
 void ServerConnection::write_now(std::span<const std::string_view> pieces) {
-  if (pieces.empty()) return;
+  std::size_t size = 0;
+  for (const std::string_view piece : pieces) size += piece.size();
+  if (size == 0) return;
+  if (state_ == State::serving && (late_ || buffered() == 0) && buffered() + size <= kLate) {
+    late_ = true;
+    loop_.defer(*this);
+    keep(pieces, 0);
+    return;
+  }
+  if (late_) write_late();
   std::size_t sent = 0;
-  if (buffered() == 0) {
+  const bool was_empty = buffered() == 0;
+  if (was_empty) {
     const Io io = stream_.write(pieces);
     sent = io.bytes;
     if (io.state == Io::State::failed) {
@@ -319,42 +332,58 @@ void ServerConnection::write_now(std::span<const std::string_view> pieces) {
       return;
     }
   }
-  const bool was_empty = buffered() == 0;
-  for (const std::string_view piece : pieces) {
-    const std::size_t skipped = std::min(sent, piece.size());
-    sent -= skipped;
-    out_.append(piece.substr(skipped));
-  }
+  keep(pieces, sent);
   if (buffered() > kLowWater) above_low_ = true;
   if (was_empty && buffered() > 0) idle_timer_.set(loop_.now() + server_.limits_.idle_timeout);
 }
 
-void ServerConnection::flush() {
+void ServerConnection::keep(std::span<const std::string_view> pieces, std::size_t skip) {
+  if (out_.empty()) out_ = server_.take_text();
+  for (const std::string_view piece : pieces) {
+    const std::size_t skipped = std::min(skip, piece.size());
+    skip -= skipped;
+    out_.append(piece.substr(skipped));
+  }
+}
+
+void ServerConnection::write_late() {
+  late_ = false;
+  write_kept();
+  if (buffered() > 0) idle_timer_.set(loop_.now() + server_.limits_.idle_timeout);
+}
+
+bool ServerConnection::write_kept() {
+  const std::size_t before = buffered();
   bool blocked = false;
-  bool progress = false;
-  while (buffered() > 0 && !blocked) {
+  while (buffered() > 0 && !blocked && !broken_) {
     const std::string_view rest = std::string_view(out_).substr(out_start_);
     const Io io = stream_.write(std::array{rest});
     out_start_ += io.bytes;
-    progress = progress || io.bytes > 0;
+    blocked = io.state == Io::State::would_block;
     if (io.state == Io::State::failed) {
       broken_ = true;
       loop_.defer(*this);
-      return;
     }
-    blocked = io.state == Io::State::would_block;
   }
+  const bool progress = buffered() < before;
   if (buffered() == 0) {
-    out_.clear();
+    server_.give_text(std::move(out_));
     out_start_ = 0;
-    if (out_.capacity() > kKeptOut) out_.shrink_to_fit();
+  } else if (out_start_ > out_.size() / 2) {
+    out_.erase(0, out_start_);
+    out_start_ = 0;
+  }
+  return progress;
+}
+
+void ServerConnection::flush() {
+  late_ = false;
+  const bool progress = write_kept();
+  if (broken_) return;
+  if (buffered() == 0) {
     if (state_ == State::serving) idle_timer_.set(kNever);
-  } else {
-    if (out_start_ > out_.size() / 2) {
-      out_.erase(0, out_start_);
-      out_start_ = 0;
-    }
-    if (progress) idle_timer_.set(loop_.now() + server_.limits_.idle_timeout);
+  } else if (progress) {
+    idle_timer_.set(loop_.now() + server_.limits_.idle_timeout);
   }
   if (state_ == State::lingering && buffered() == 0) ::shutdown(stream_.fd(), SHUT_WR);
   if (state_ != State::serving) return;
@@ -381,6 +410,7 @@ void ServerConnection::abort() {
 
 void ServerConnection::run_deferred() {
   if (state_ == State::closed) return;
+  if (late_) write_late();
   if (aborted_) {
     session_.reset();
     stream_.reset();
@@ -504,6 +534,7 @@ void ServerConnection::drain() {
 }
 
 void ServerConnection::end() {
+  if (late_) write_late();
   if (session_ != nullptr) {
     broken();
   } else {

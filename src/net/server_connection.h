@@ -58,6 +58,13 @@ class ServerConnection final : public Watcher, public Deferred, public http::Res
   void send_last(std::string_view answer);
   void linger();
   void write_now(std::span<const std::string_view> pieces);
+  /// Adds the pieces, but for their first `skip` bytes, to what waits to be written.
+  void keep(std::span<const std::string_view> pieces, std::size_t skip);
+  /// Writes what was left for the end of the turn.
+  void write_late();
+  /// Writes of what waits as much as the kernel takes; whether it took any.
+  bool write_kept();
+  /// The kernel has room again.
   void flush();
   void broken();
   void on_idle_timer();
@@ -85,6 +92,7 @@ class ServerConnection final : public Watcher, public Deferred, public http::Res
   bool aborted_ = false;
   bool active_ = false;     ///< counted as an exchange under way
   bool above_low_ = false;  ///< on_writable is owed
+  bool late_ = false;       ///< what is buffered goes out at the end of this turn
   bool head_written_ = false;
   bool refused_ = false;  ///< not counted among the connections
 
@@ -92,7 +100,7 @@ class ServerConnection final : public Watcher, public Deferred, public http::Res
   std::size_t drained_ = 0;  ///< bytes thrown away while lingering
   http::ChunkedDecoder decoder_;
   std::string ahead_;  ///< bytes of the next request that came with this one
-  std::string out_;    ///< written but not taken by the kernel
+  std::string out_;    ///< written but not taken by the kernel; lent by the server
   std::size_t out_start_ = 0;
 };
 

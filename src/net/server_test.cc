@@ -43,7 +43,8 @@ struct Seen {
 
 constexpr std::size_t kBig = std::size_t{32} << 20U;
 
-/// Serves by path: /echo, /late (on a timer), /hang (never), /big (as the client reads), /abort.
+/// Serves by path: /echo, /pieces (an echo in many writes), /late (on a timer), /hang (never),
+/// /big (as the client reads), /abort.
 class TestSession final : public http::Session {
  public:
   TestSession(Seen& seen, http::Responder& responder, http::Loop& loop, std::string_view path,
@@ -127,6 +128,16 @@ class TestHandler final : public http::Handler {
     if (path == "/echo") {
       const std::string reply = reply_of(request.body);
       responder.write(std::array{std::string_view(reply)});
+      responder.finish(request.head.keep_alive);
+      return nullptr;
+    }
+    if (path == "/pieces") {
+      const std::string reply = reply_of(request.body);
+      std::string_view rest = reply;
+      for (std::size_t size = 1; !rest.empty(); size = size * 7 % 23'000) {
+        responder.write(std::array{rest.substr(0, size)});
+        rest.remove_prefix(std::min(size, rest.size()));
+      }
       responder.finish(request.head.keep_alive);
       return nullptr;
     }
@@ -225,6 +236,17 @@ TEST_F(ServerTest, BodiesOfEverySizeComeWhole) {
     EXPECT_EQ(peer.message(), reply_of(body)) << size;
   }
   EXPECT_TRUE(seen_.padded);
+}
+
+TEST_F(ServerTest, WritesOfOneTurnKeepTheirOrder) {
+  begin();
+  Peer peer = Peer::connect(port_);
+  for (const std::size_t size : {100UL, 16'000UL, 17'000UL, 100'000UL, 8'000'000UL}) {
+    std::string body(size, 'b');
+    for (std::size_t at = 0; at < size; at += 97) body[at] = static_cast<char>('a' + at % 26);
+    ASSERT_TRUE(peer.send(post("/pieces", body)));
+    EXPECT_EQ(peer.message(), reply_of(body)) << size;
+  }
 }
 
 TEST_F(ServerTest, T099_AmbiguousFramingIsRefusedAndTheConnectionClosed) {
@@ -430,6 +452,7 @@ TEST_F(ServerTest, AbortIsNoCleanEnd) {
   peer.send(get("/abort"));
   EXPECT_TRUE(peer.read_to_end());
   EXPECT_TRUE(peer.was_reset);
+  EXPECT_TRUE(peer.in.ends_with("part")) << peer.in;
   EXPECT_TRUE(seen_.signal.wait([&] { return seen_.destroyed == 1; }));
 }
 
