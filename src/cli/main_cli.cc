@@ -116,7 +116,8 @@ void add_keys(CLI::App& app, Choice& choice) {
       ->type_name("FILE");
   add(*keys, choice, "hash", "Hash a key read from standard input",
       [&choice] { return keys_hash(std::cin, choice.out, choice.err); });
-  add(*keys, choice, "revoke", "Revoke a key", [&choice] { return keys_revoke(choice.err); })
+  add(*keys, choice, "revoke", "Revoke a key" + std::string(kUnbuilt),
+      [&choice] { return keys_revoke(choice.err); })
       ->fallthrough(false)
       ->allow_extras();
 }
@@ -326,6 +327,12 @@ int run(std::span<const std::string> args, std::ostream& out, std::ostream& err)
     out << (chosen.empty() ? app.help() : chosen.front()->help("weir"));
     return kDone;
   } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    const std::string_view first = args.empty() ? std::string_view{} : args.front();
+    if (chosen.empty() && !first.empty() && !first.starts_with('-')) {
+      fmt::print(err, "weir: '{}' is no subcommand; 'weir --help' lists them\n", first);
+      return kUsage;
+    }
     fmt::print(err, "weir: {}\nweir: see 'weir --help'\n", error.what());
     return kUsage;
   }

@@ -59,6 +59,7 @@ TEST(MainCli, WrongUsageIsTwoAndSaysWhatIsWrong) {
     EXPECT_NE(ran.err.find("weir --help"), std::string::npos) << ran.err;
     EXPECT_TRUE(ran.out.empty());
   }
+  EXPECT_NE(weir({"nonsense"}).err.find("'nonsense' is no subcommand"), std::string::npos);
 }
 
 TEST(MainCli, WhatIsNotBuiltSaysSoByName) {

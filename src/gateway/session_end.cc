@@ -204,10 +204,21 @@ void Session::record(std::string_view outcome, std::uint16_t status) {
     if (known) context_.series.observe_queue(*plan_, class_, grant_.queued);
   }
   auto& log = context_.gateway.log();
-  if (!log.enabled(telemetry::LogLevel::debug)) return;
   const std::string_view deployment =
       grant_.deployment.valid() ? std::string_view(plan_->deployment(grant_.deployment).name)
                                 : std::string_view{};
+  if (grant_.would_have) {
+    context_.gateway.meters().observed.with({deployment, name(*grant_.would_have)}).add();
+    if (*grant_.would_have != Decision::admitted) {
+      log.write(telemetry::LogLevel::info, "observed",
+                {{"trace_id", std::string_view(trace_id_)},
+                 {"would", name(*grant_.would_have)},
+                 {"limit", plan_->limit_owner(grant_.limit)},
+                 {"tenant", tenant()},
+                 {"deployment", deployment}});
+    }
+  }
+  if (!log.enabled(telemetry::LogLevel::debug)) return;
   log.write(telemetry::LogLevel::debug, "request",
             {{"trace_id", std::string_view(trace_id_)},
              {"status", std::int64_t{status}},

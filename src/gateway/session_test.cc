@@ -593,6 +593,22 @@ TEST(Session, NeverFitsIs400) {
   EXPECT_TRUE(world.connector.attempts.empty());
 }
 
+TEST(Session, ObserveCountsWhatEnforceWouldHaveDone) {
+  World world(config_text("concurrency: 1", "mode: observe\n"));
+  auto first = world.chat();
+  auto second = world.chat();
+  ASSERT_EQ(world.connector.attempts.size(), 2U);
+  for (const auto& attempt : world.connector.attempts) {
+    attempt->sent();
+    attempt->answer(200, World::kAnswer);
+  }
+  EXPECT_EQ(second->field("x-weir-decision"), "observed");
+  EXPECT_TRUE(world.metric(R"(weir_observed_total{deployment="chat-1",would="admitted"} 1)"));
+  EXPECT_TRUE(world.metric(R"(weir_observed_total{deployment="chat-1",would="queued"} 1)"));
+  EXPECT_TRUE(contains(world.all_lines(), R"("would":"queued","limit":"deployment:chat-1")"))
+      << world.all_lines();
+}
+
 TEST(Session, MaxWaitZeroDoesNotQueue) {
   World world(config_text("concurrency: 1"));
   auto holder = world.chat();
