@@ -331,5 +331,25 @@ TEST(Retries, NamedLimiterHoldsOnlyItsRules) {
   EXPECT_NEAR(events[0].first, 1020, 0.3);
 }
 
+TEST(Cases, ARequeuedCallIsNotHeldUpByAPinBehindIt) {
+  World world;
+  world.policy.deployments[0].rules = {World::rule(Unit::total_tokens, 1000, seconds(60))};
+  world.policy.classes[0].max_wait = seconds(300);
+  const CallId large = world.send(world.call(500, 0));
+  world.run_to(1030);
+  const CallId small = world.send(world.call(300, 0));
+  const CallId waits = world.queue(world.call(600, 0));
+  world.run_to(1045);
+  world.settle(large, 500, 0);
+  world.run_to(1046);  // looked at after more than ten seconds: what it needs is kept for it
+  ASSERT_TRUE(std::holds_alternative<Requeued>(
+      world.governor().rejected(small, throttled(seconds(2)), true, world.now())));
+  const auto events = world.run_to(1200);
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0].second.call, small);
+  EXPECT_LT(events[0].first, 1060);
+  EXPECT_EQ(events[1].second.call, waits);
+}
+
 }  // namespace
 }  // namespace weir::governor

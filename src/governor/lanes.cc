@@ -219,6 +219,9 @@ void Governor::Impl::enqueue(std::uint32_t slot, bool front) {
   record.lane = lane_for(record.call);
   record.waited = true;
   Lane& lane = lanes_[record.lane];
+  // A head that is passed over loses its pin: whoever stands before it now could not start for the
+  // pin, nor it for them.
+  if (front && lane.head != kNoIndex) unpin(lane.head);
   record.prev = front ? kNoIndex : lane.tail;
   record.next = front ? lane.head : kNoIndex;
   (record.prev == kNoIndex ? lane.head : calls_[record.prev].next) = slot;

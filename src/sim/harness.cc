@@ -12,6 +12,9 @@
 namespace weir::sim {
 namespace {
 
+/// How many waiting requests the oracle with backfill looks at.
+constexpr std::size_t kBackfillAhead = 16;
+
 /// How many requests of this mean cost the rules let through in the horizon.
 double allowed_by(const std::vector<Rule>& rules, const std::vector<Arrival>& arrivals,
                   Duration horizon) {
@@ -31,6 +34,22 @@ double allowed_by(const std::vector<Rule>& rules, const std::vector<Arrival>& ar
   return allowed;
 }
 
+/// What the scarcest rule charges for these starts in the time that is measured.
+double use_of(const Scenario& scenario, const std::vector<Arrival>& arrivals,
+              const std::vector<OracleStart>& starts) {
+  double use = 0;
+  for (const Rule& rule : scenario.provider.rules) {
+    double charged = 0;
+    for (std::size_t index = 0; index < starts.size(); ++index) {
+      const auto& at = starts[index].at;
+      if (!at || *at < Instant(scenario.measure_from) || *at >= Instant(scenario.horizon)) continue;
+      charged += static_cast<double>(whole_cost(rule, arrivals[index]));
+    }
+    use = std::max(use, share_of_limit(rule, charged, scenario.horizon - scenario.measure_from));
+  }
+  return use;
+}
+
 void ask_oracle(const Scenario& scenario, const std::vector<Arrival>& arrivals, Report& report) {
   std::vector<Duration> running;
   running.reserve(arrivals.size());
@@ -40,8 +59,9 @@ void ask_oracle(const Scenario& scenario, const std::vector<Arrival>& arrivals, 
   for (const Arrival& arrival : arrivals) {
     running.push_back(model.plan(arrival.input_tokens, 0).until(arrival.output_tokens));
   }
-  const std::vector<OracleStart> starts =
-      clairvoyant_fifo(arrivals, scenario.provider.rules, scenario.told.max_wait, running);
+  const std::vector<Rule>& rules = scenario.provider.rules;
+  const Duration max_wait = scenario.told.max_wait;
+  const std::vector<OracleStart> starts = clairvoyant_fifo(arrivals, rules, max_wait, running);
   std::vector<Duration> waits;
   for (std::size_t index = 0; index < starts.size(); ++index) {
     if (!starts[index].at) continue;
@@ -49,6 +69,9 @@ void ask_oracle(const Scenario& scenario, const std::vector<Arrival>& arrivals, 
   }
   report.oracle_served = static_cast<std::int64_t>(waits.size());
   report.oracle = sum_up(std::move(waits));
+  report.fifo_use = use_of(scenario, arrivals, starts);
+  report.backfill_use = use_of(
+      scenario, arrivals, clairvoyant_backfill(arrivals, rules, max_wait, running, kBackfillAhead));
 }
 
 void judge(const Scenario& scenario, Report& report) {
@@ -63,6 +86,10 @@ void judge(const Scenario& scenario, Report& report) {
   if (goals.min_window_share) {
     at_least("window_share", *goals.min_window_share,
              static_cast<double>(report.admitted_in_horizon) / std::max(report.allowed, 1.0));
+  }
+  if (goals.min_use) at_least("use", *goals.min_use, report.use);
+  if (goals.min_use_of_fifo) {
+    at_least("use_of_fifo", *goals.min_use_of_fifo, report.use / std::max(report.fifo_use, 1e-9));
   }
   if (goals.all_served) {
     at_least("served", static_cast<double>(report.books.arrivals),

@@ -42,6 +42,11 @@ struct Report {
   Books books;
   std::int64_t admitted_in_horizon = 0;
   double allowed = 0;  ///< requests that the provider's windows allow in the horizon
+  /// What the scarcest rule charged from `measure_from` to the horizon, of its limit; and what it
+  /// would have charged under the clairvoyant packers.
+  double use = 0;
+  double fifo_use = 0;
+  double backfill_use = 0;
   std::int64_t attempts_after_restart = 0;
   std::int64_t rejected_after_restart = 0;
   /// Refusals of what the killed governor had sent and the provider saw after the kill, when cut

@@ -3,16 +3,15 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
-#include <queue>
-#include <utility>
+#include <iterator>
+#include <set>
 
 #include "weir/units.h"
 
 namespace weir::sim {
 namespace {
 
-/// One rule as the oracle keeps it. `earliest` never goes back, as its callers' times never do.
+/// One rule as the oracle keeps it. Times given to `charge` never go back.
 class Gate {
  public:
   explicit Gate(const Rule& rule) : rule_(rule), level_(full()) {}
@@ -25,68 +24,102 @@ class Gate {
     return cost > rule_.amount;
   }
 
-  [[nodiscard]] Instant earliest(std::int64_t cost, Instant from) {
+  /// The first instant from `from` on at which `cost`, which fits some time, has room.
+  [[nodiscard]] Instant earliest(std::int64_t cost, Instant from) const {
     if (rule_.unit == Unit::concurrency) {
-      while (!ends_.empty() && ends_.top() <= from) ends_.pop();
-      Instant at = from;
-      while (static_cast<std::int64_t>(ends_.size()) >= rule_.amount) {
-        at = ends_.top();
-        ends_.pop();
-      }
-      return at;
+      const auto running = static_cast<std::int64_t>(ends_.size());
+      if (running < rule_.amount) return from;
+      auto end = ends_.begin();
+      std::advance(end, running - rule_.amount);
+      return std::max(from, *end);
     }
     if (rule_.enforce == Enforcement::bucket) {
-      refill(from);
-      const Wide missing = Wide{cost} * rule_.window.count() - level_;
+      const Wide missing = Wide{cost} * rule_.window.count() - level_at(from);
       if (missing <= 0) return from;
       const Wide wait = (missing + rule_.amount - 1) / rule_.amount;
       return saturating_add(
           from, Duration(static_cast<std::int64_t>(std::min<Wide>(wait, Duration::max().count()))));
     }
-    Instant at = from;
-    forget(at);
-    while (sum_ + cost > rule_.amount) {
-      at = std::max(at, saturating_add(log_.front().first, rule_.window));
-      forget(at);
-    }
-    return at;
+    // The log's entries carry the sum of all before them, so what must leave is found by halving.
+    const std::int64_t sum = charged_ - (log_.empty() ? charged_ : log_.front().before);
+    const std::int64_t must_leave = sum + cost - rule_.amount;
+    if (must_leave <= 0) return from;
+    const std::int64_t mark = log_.front().before + must_leave;
+    const auto last = std::partition_point(
+        log_.begin(), log_.end(), [&](const Entry& one) { return one.before + one.cost < mark; });
+    return std::max(from, saturating_add(last->at, rule_.window));
   }
 
   void charge(std::int64_t cost, Instant at, Duration running) {
     if (rule_.unit == Unit::concurrency) {
-      ends_.push(saturating_add(at, running));
+      ends_.erase(ends_.begin(), ends_.upper_bound(at));
+      ends_.insert(saturating_add(at, running));
     } else if (rule_.enforce == Enforcement::bucket) {
-      refill(at);
-      level_ -= Wide{cost} * rule_.window.count();
+      level_ = level_at(at) - Wide{cost} * rule_.window.count();
+      refilled_ = std::max(refilled_, at);
     } else {
-      log_.emplace_back(at, cost);
-      sum_ += cost;
+      while (!log_.empty() && at - log_.front().at >= rule_.window) log_.pop_front();
+      log_.push_back({at, cost, charged_});
+      charged_ += cost;
     }
   }
 
  private:
   using Wide = __int128;
+  struct Entry {
+    Instant at;
+    std::int64_t cost;
+    std::int64_t before;  ///< sum of all charges before this one
+  };
   [[nodiscard]] std::int64_t depth() const { return rule_.burst.value_or(rule_.amount); }
   [[nodiscard]] Wide full() const { return Wide{depth()} * rule_.window.count(); }
-  void refill(Instant at) {
-    if (at <= refilled_) return;
-    level_ = std::min(full(), level_ + Wide{(at - refilled_).count()} * rule_.amount);
-    refilled_ = at;
-  }
-  void forget(Instant at) {
-    while (!log_.empty() && at - log_.front().first >= rule_.window) {
-      sum_ -= log_.front().second;
-      log_.pop_front();
-    }
+  [[nodiscard]] Wide level_at(Instant at) const {
+    if (at <= refilled_) return level_;
+    return std::min(full(), level_ + Wide{(at - refilled_).count()} * rule_.amount);
   }
 
   Rule rule_;
-  std::deque<std::pair<Instant, std::int64_t>> log_;
-  std::int64_t sum_ = 0;
+  std::deque<Entry> log_;
+  std::int64_t charged_ = 0;
   Wide level_ = 0;
   Instant refilled_{};
-  std::priority_queue<Instant, std::vector<Instant>, std::greater<>> ends_;
+  std::multiset<Instant> ends_;
 };
+
+/// All rules together.
+class Gates {
+ public:
+  explicit Gates(const std::vector<Rule>& rules) : rules_(rules) {
+    gates_.reserve(rules.size());
+    for (const Rule& rule : rules) gates_.emplace_back(rule);
+  }
+
+  /// Absent: it never fits.
+  [[nodiscard]] std::optional<Instant> earliest(const Arrival& arrival, Instant from) const {
+    // A gate's answer can only move the start on, and charges only leave with time, so one pass
+    // over the gates at the moving instant is enough.
+    for (std::size_t gate = 0; gate < gates_.size(); ++gate) {
+      const std::int64_t cost = whole_cost(rules_[gate], arrival);
+      if (gates_[gate].never(cost)) return std::nullopt;
+      from = gates_[gate].earliest(cost, from);
+    }
+    return from;
+  }
+
+  void charge(const Arrival& arrival, Instant at, Duration running) {
+    for (std::size_t gate = 0; gate < gates_.size(); ++gate) {
+      gates_[gate].charge(whole_cost(rules_[gate], arrival), at, running);
+    }
+  }
+
+ private:
+  const std::vector<Rule>& rules_;
+  std::vector<Gate> gates_;
+};
+
+Duration running_of(const std::vector<Duration>& running, std::size_t index) {
+  return index < running.size() ? running[index] : Duration{0};
+}
 
 }  // namespace
 
@@ -105,33 +138,62 @@ std::int64_t whole_cost(const Rule& rule, const Arrival& arrival) {
   return 0;
 }
 
+double share_of_limit(const Rule& rule, double charged, Duration span) {
+  if (rule.unit == Unit::concurrency || rule.amount <= 0 || span.count() <= 0) return 0;
+  const double windows = to_seconds(span) / to_seconds(std::max(rule.window, Duration{1}));
+  return charged / (static_cast<double>(rule.amount) * windows);
+}
+
 std::vector<OracleStart> clairvoyant_fifo(const std::vector<Arrival>& arrivals,
                                           const std::vector<Rule>& rules, Duration max_wait,
                                           const std::vector<Duration>& running) {
-  std::vector<Gate> gates;
-  gates.reserve(rules.size());
-  for (const Rule& rule : rules) gates.emplace_back(rule);
+  Gates gates(rules);
   std::vector<OracleStart> starts(arrivals.size());
   Instant before{};
   for (std::size_t index = 0; index < arrivals.size(); ++index) {
     const Arrival& arrival = arrivals[index];
-    Instant at = std::max(before, arrival.at);
-    bool fits = true;
-    // A gate's answer can only move the start on, and charges only leave with time, so one pass
-    // over the gates at the moving instant is enough.
-    for (std::size_t gate = 0; gate < gates.size() && fits; ++gate) {
-      const std::int64_t cost = whole_cost(rules[gate], arrival);
-      fits = !gates[gate].never(cost);
-      if (fits) at = gates[gate].earliest(cost, at);
+    const auto at = gates.earliest(arrival, std::max(before, arrival.at));
+    if (!at) continue;
+    before = *at;
+    if (*at - arrival.at > max_wait) continue;
+    gates.charge(arrival, *at, running_of(running, index));
+    starts[index].at = *at;
+  }
+  return starts;
+}
+
+std::vector<OracleStart> clairvoyant_backfill(const std::vector<Arrival>& arrivals,
+                                              const std::vector<Rule>& rules, Duration max_wait,
+                                              const std::vector<Duration>& running,
+                                              std::size_t ahead) {
+  Gates gates(rules);
+  std::vector<OracleStart> starts(arrivals.size());
+  std::vector<std::size_t> waiting;  // the first `ahead` that have come and not started
+  std::size_t next = 0;
+  Instant now{};
+  while (next < arrivals.size() || !waiting.empty()) {
+    while (next < arrivals.size() && waiting.size() < ahead && arrivals[next].at <= now) {
+      waiting.push_back(next++);
     }
-    if (!fits) continue;
-    before = at;
-    if (at - arrival.at > max_wait) continue;
-    for (std::size_t gate = 0; gate < gates.size(); ++gate) {
-      const Duration holds = index < running.size() ? running[index] : Duration{0};
-      gates[gate].charge(whole_cost(rules[gate], arrival), at, holds);
+    const bool room = waiting.size() < ahead && next < arrivals.size();
+    Instant look = room ? arrivals[next].at : kNever;
+    std::size_t gone = 0;
+    for (std::size_t place = 0; place < waiting.size() && gone == 0; ++place) {
+      const std::size_t index = waiting[place];
+      const auto at = gates.earliest(arrivals[index], now);
+      const bool late = !at || *at - arrivals[index].at > max_wait;
+      if (!late && *at > now) {
+        look = std::min(look, *at);
+        continue;
+      }
+      if (!late) {
+        gates.charge(arrivals[index], now, running_of(running, index));
+        starts[index].at = now;
+      }
+      waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(place));
+      gone = 1;
     }
-    starts[index].at = at;
+    if (gone == 0) now = std::max(now, look);
   }
   return starts;
 }

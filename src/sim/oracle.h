@@ -33,7 +33,18 @@ std::vector<OracleStart> clairvoyant_fifo(const std::vector<Arrival>& arrivals,
                                           const std::vector<Rule>& rules, Duration max_wait,
                                           const std::vector<Duration>& running);
 
+/// The same, but any of the first `ahead` that wait may start while those before it do not fit:
+/// first fit in their order. No request is pinned, so this is what a packer could use at most and
+/// not what one should do to a large request. O(n * ahead * log n).
+std::vector<OracleStart> clairvoyant_backfill(const std::vector<Arrival>& arrivals,
+                                              const std::vector<Rule>& rules, Duration max_wait,
+                                              const std::vector<Duration>& running,
+                                              std::size_t ahead);
+
 /// What a request costs a rule over its whole life.
 std::int64_t whole_cost(const Rule& rule, const Arrival& arrival);
+
+/// `charged` in a time of `span` as a share of what the rule lets through in it; 0 for concurrency.
+double share_of_limit(const Rule& rule, double charged, Duration span);
 
 }  // namespace weir::sim

@@ -16,6 +16,7 @@ struct Row {
   int runs = 0, held = 0;
   std::int64_t arrivals = 0, sent = 0, rejected = 0, served = 0, admitted = 0;
   double least_window_share = 1e300;
+  double least_use = 1e300, fifo_use = 0, backfill_use = 0;  ///< the oracles' on that run
   double p99 = 0, oracle_p99 = 0, worst_difference = -1e300;
   double worst_window = 0;
   std::int64_t restart_attempts = 0, restart_rejected = 0, in_transit = 0;
@@ -45,6 +46,11 @@ std::vector<Row> rows_of(const std::vector<Report>& reports) {
     row.least_window_share =
         std::min(row.least_window_share,
                  static_cast<double>(report.admitted_in_horizon) / std::max(report.allowed, 1.0));
+    if (report.use < row.least_use) {
+      row.least_use = report.use;
+      row.fifo_use = report.fifo_use;
+      row.backfill_use = report.backfill_use;
+    }
     row.p99 = std::max(row.p99, to_seconds(report.waits.p99));
     row.oracle_p99 = std::max(row.oracle_p99, to_seconds(report.oracle.p99));
     row.worst_difference =
@@ -88,12 +94,13 @@ void append_run(std::string& out, const Report& report) {
                  books.arrivals, books.served, books.refused, books.timed_out, books.gave_up,
                  books.failed, books.gone, books.lost, books.sent, books.rejected);
   fmt::format_to(to,
-                 "\"admitted_in_horizon\":{},\"allowed\":{:.1f},\"attempts_after_restart\":{},"
+                 "\"admitted_in_horizon\":{},\"allowed\":{:.1f},\"use\":{:.6f},\"fifo_use\":{:.6f},"
+                 "\"backfill_use\":{:.6f},\"attempts_after_restart\":{},"
                  "\"429s_after_restart\":{},\"429s_in_transit\":{},\"window_ratio\":{:.6f},"
                  "\"offered_ratio\":{:.6f},",
-                 report.admitted_in_horizon, report.allowed, report.attempts_after_restart,
-                 report.rejected_after_restart, report.rejected_in_transit, report.worst_window,
-                 report.worst_offered);
+                 report.admitted_in_horizon, report.allowed, report.use, report.fifo_use,
+                 report.backfill_use, report.attempts_after_restart, report.rejected_after_restart,
+                 report.rejected_in_transit, report.worst_window, report.worst_offered);
   append_waits(out, "wait", report.waits);
   out += ',';
   append_waits(out, "oracle_wait", report.oracle);
@@ -135,16 +142,19 @@ std::string table(const RunSummary& summary, const std::vector<Report>& reports)
   std::string out;
   auto to = std::back_inserter(out);
   fmt::format_to(to, "{}: {}\n\n", summary.name, summary.about);
-  fmt::format_to(to, "{:<16}{:<7}{:>5} {:>9} {:>9} {:>6} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}\n",
-                 "rules", "load", "runs", "requests", "attempts", "429s", "429s %", "served %",
-                 "window %", "p99 wait", "FIFO p99", "held");
+  fmt::format_to(
+      to,
+      "{:<18}{:<10}{:>5} {:>9} {:>9} {:>6} {:>9} {:>9} {:>8} {:>7} {:>7} {:>7} {:>9} {:>9} {:>8}\n",
+      "rules", "load", "runs", "requests", "attempts", "429s", "429s %", "served %", "window %",
+      "use %", "FIFO %", "fill %", "p99 wait", "FIFO p99", "held");
   for (const Row& row : rows_of(reports)) {
     fmt::format_to(to,
-                   "{:<16}{:<7}{:>5} {:>9} {:>9} {:>6} {:>9.4f} {:>9.2f} {:>8.2f} {:>7.2f} s "
-                   "{:>7.2f} s {:>8}\n",
+                   "{:<18}{:<10}{:>5} {:>9} {:>9} {:>6} {:>9.4f} {:>9.2f} {:>8.2f} {:>7.2f} "
+                   "{:>7.2f} {:>7.2f} {:>7.2f} s {:>7.2f} s {:>8}\n",
                    row.style, row.load, row.runs, row.arrivals, row.sent, row.rejected,
                    percent(row.rejected, row.sent), percent(row.served, row.arrivals),
-                   100 * row.least_window_share, row.p99, row.oracle_p99,
+                   100 * row.least_window_share, 100 * row.least_use, 100 * row.fifo_use,
+                   100 * row.backfill_use, row.p99, row.oracle_p99,
                    fmt::format("{}/{}", row.held, row.runs));
     if (row.restart_attempts > 0) {
       fmt::format_to(to,
@@ -154,7 +164,9 @@ std::string table(const RunSummary& summary, const std::vector<Report>& reports)
     }
   }
   out +=
-      "\nwindow %: the smallest share of the requests the provider's windows allow; waits: the "
+      "\nwindow %: the smallest share of the requests the provider's windows allow; use, FIFO and "
+      "fill %:\nthe smallest share of its scarcest limit that the provider charged, and what a "
+      "clairvoyant FIFO and one\nwith backfill would have had it charge in that run; waits: the "
       "largest of any seed.\n";
   for (const Report& report : reports) {
     if (report.held()) continue;

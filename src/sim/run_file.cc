@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <ostream>
 #include <utility>
 
@@ -32,9 +33,10 @@ Result<void> choose(const RunOptions& options, std::vector<Scenario>& scenarios)
                 "The trace '" + options.trace + "' cannot be read; name a CSV file.");
   }
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const Result<std::vector<TraceRow>> rows = parse_trace(text);
+  Result<std::vector<TraceRow>> rows = parse_trace(text);
   if (!rows) return fail(rows.error());
-  for (Scenario& scenario : scenarios) scenario.workload.arrivals.trace = *rows;
+  const auto trace = std::make_shared<const std::vector<TraceRow>>(*std::move(rows));
+  for (Scenario& scenario : scenarios) scenario.workload.arrivals.trace = trace;
   return {};
 }
 

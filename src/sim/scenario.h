@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,15 +26,25 @@ struct TraceRow {
   Duration at{0};
   std::optional<std::int64_t> input_tokens;
   std::optional<std::int64_t> output_tokens;
+  std::optional<std::uint32_t> tenant;  ///< numbered in the order of their first lines
 };
+using Trace = std::shared_ptr<const std::vector<TraceRow>>;
 
 /// When requests arrive: Poisson with a rate in steps, switched off and on, or a trace.
 struct ArrivalPattern {
   std::vector<RateStep> rates;  ///< sorted by `from`; one step is a plain Poisson stream
   Duration on{0};               ///< with `off`: only the first `on` of every on + off has arrivals
   Duration off{0};
-  std::vector<TraceRow> trace;  ///< not empty: these, and no drawn arrivals
+  Trace trace;          ///< present: these, and no drawn arrivals
+  double speed = 1;     ///< of the trace
+  bool repeat = false;  ///< the trace begins anew at its end
+  /// Present: one step whose rate asks for this share of the provider's scarcest rule, by the mean
+  /// cost of a request.
+  std::optional<double> of_quota;
 };
+
+/// In which order the lines of `Workload::lengths` come.
+enum class LengthOrder : std::uint8_t { kept, shuffled };
 
 /// What a request names as its maximum output.
 enum class MaxTokens : std::uint8_t {
@@ -43,9 +54,12 @@ enum class MaxTokens : std::uint8_t {
   constant,    ///< `max_tokens_step`; the answer is cut there
 };
 
-/// The clients. Lengths are log-normal with the given mean and sigma. Units: tokens.
+/// The clients. Lengths are those of a trace, again and again, or log-normal with the given mean
+/// and sigma. Units: tokens.
 struct Workload {
   ArrivalPattern arrivals;
+  Trace lengths;  ///< present: the lengths of its lines, whenever the requests arrive
+  LengthOrder order = LengthOrder::shuffled;
   double input_mean = 350;
   double input_sigma = 0.7;
   double output_mean = 350;
@@ -86,6 +100,8 @@ struct Told {
 struct Goals {
   std::optional<double> max_429_share;     ///< provider refusals per attempt
   std::optional<double> min_window_share;  ///< admitted of what the windows allow
+  std::optional<double> min_use;           ///< charged by the scarcest rule, of its limit
+  std::optional<double> min_use_of_fifo;   ///< that, of what clairvoyant FIFO charges
   bool all_served = false;
   std::optional<Duration> max_p99_over_oracle;  ///< wait, against clairvoyant FIFO
   std::optional<double> max_429_share_restart;  ///< in the two windows after the restart
@@ -105,6 +121,7 @@ struct Scenario {
   std::string style;  ///< name of the provider's rules
   std::string load;   ///< name of the load
   Duration horizon = std::chrono::minutes(10);
+  Duration measure_from{0};  ///< the use of the limits is measured from here to the horizon
   Workload workload;
   Network network;
   emulator::model::ProviderSettings provider;  ///< its seed and phase are drawn for each run

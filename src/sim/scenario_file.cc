@@ -202,7 +202,8 @@ std::string folder_of(const std::string& file) {
   return slash == std::string::npos ? "" : file.substr(0, slash + 1);
 }
 
-void read_trace(Map& map, ArrivalPattern& pattern) {
+/// The trace that the key `trace` names, a path from the scenario's folder.
+void read_trace(Map& map, Trace& into) {
   const Node* node = map.find("trace");
   if (node == nullptr) return;
   const std::string path = config::join(map.path(), "trace");
@@ -219,7 +220,11 @@ void read_trace(Map& map, ArrivalPattern& pattern) {
     map.wrong(*node, path, rows.error().text, "correct the trace");
     return;
   }
-  pattern.trace = *std::move(rows);
+  if (rows->empty()) {
+    map.wrong(*node, path, "has no lines", "name a trace with requests");
+    return;
+  }
+  into = std::make_shared<const std::vector<TraceRow>>(*std::move(rows));
 }
 
 void read_arrivals(Map map, ArrivalPattern& pattern) {
@@ -245,12 +250,22 @@ void read_arrivals(Map map, ArrivalPattern& pattern) {
   }
   map.duration("on", pattern.on);
   map.duration("off", pattern.off);
-  read_trace(map, pattern);
+  map.percent("of_quota", pattern.of_quota);
+  read_trace(map, pattern.trace);
+  map.decimal("speed", pattern.speed);
+  map.boolean("repeat", pattern.repeat);
   map.done();
 }
 
 void read_workload(Map map, Workload& workload) {
   if (!map.present()) return;
+  Map lengths = map.map("lengths");
+  if (lengths.present()) {
+    read_trace(lengths, workload.lengths);
+    lengths.choice<LengthOrder>("order", workload.order,
+                                {{"kept", LengthOrder::kept}, {"shuffled", LengthOrder::shuffled}});
+    lengths.done();
+  }
   read_lengths(map.map("input_tokens"), workload.input_mean, workload.input_sigma);
   read_lengths(map.map("output_tokens"), workload.output_mean, workload.output_sigma);
   map.count("length_cap", workload.length_cap);
@@ -317,6 +332,8 @@ void read_governor(Map map, Told& told) {
 void read_goals(Map map, Goals& goals) {
   map.percent("provider_429s", goals.max_429_share);
   map.percent("of_window", goals.min_window_share);
+  map.percent("use", goals.min_use);
+  map.percent("use_of_fifo", goals.min_use_of_fifo);
   map.boolean("all_served", goals.all_served);
   map.duration("p99_over_fifo", goals.max_p99_over_oracle);
   map.percent("provider_429s_after_restart", goals.max_429_share_restart);
@@ -328,6 +345,7 @@ void read_goals(Map map, Goals& goals) {
 /// Everything that may stand at the top, under a style or under a load; later ones win.
 void read_world(Map& map, Scenario& scenario) {
   map.duration("horizon", scenario.horizon);
+  map.duration("measure_from", scenario.measure_from);
   read_workload(map.map("workload"), scenario.workload);
   read_arrivals(map.map("arrivals"), scenario.workload.arrivals);
   read_network(map.map("network"), scenario.network);
@@ -395,6 +413,7 @@ void read_set(Map& map, ScenarioSet& set) {
       read_world(load_map, loaded);
       load_map.done();
       if (loaded.told.rules.empty()) loaded.told.rules = loaded.provider.rules;
+      resolve_quota(loaded.workload, loaded.provider.rules);
       set.scenarios.push_back(std::move(loaded));
     });
   });

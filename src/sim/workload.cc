@@ -6,8 +6,15 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <string>
+#include <utility>
 
+#include "sim/oracle.h"
 #include "weir/rng.h"
+#include "weir/units.h"
 
 namespace weir::sim {
 namespace {
@@ -30,7 +37,9 @@ std::int64_t draw_length(Rng& rng, double mean, double sigma, std::int64_t cap) 
 /// Fills in everything but the time. The number of draws is the same for every request, so that
 /// changing one setting does not shift what the others draw.
 void fill(const Workload& workload, const TraceRow& row, Rng& rng, Arrival& arrival) {
-  arrival.tenant = static_cast<std::uint32_t>(rng.below(std::max(workload.tenants, 1U)));
+  const std::uint32_t tenants = std::max(workload.tenants, 1U);
+  arrival.tenant = static_cast<std::uint32_t>(rng.below(tenants));
+  if (row.tenant) arrival.tenant = *row.tenant % tenants;
   const std::int64_t input =
       draw_length(rng, workload.input_mean, workload.input_sigma, workload.length_cap);
   const std::int64_t output =
@@ -57,6 +66,48 @@ void fill(const Workload& workload, const TraceRow& row, Rng& rng, Arrival& arri
   if (goes) arrival.gone_after = from_seconds(patience);
 }
 
+/// Whose lengths a request has: the next line's of the trace of lengths, again and again.
+class Lengths {
+ public:
+  Lengths(const Workload& workload, std::uint64_t seed) : workload_(workload) {
+    if (workload.lengths == nullptr) return;
+    order_.resize(workload.lengths->size());
+    std::iota(order_.begin(), order_.end(), 0U);
+    if (workload.order == LengthOrder::kept) return;
+    Rng rng(seed ^ 0x0bdeULL);
+    for (std::size_t left = order_.size(); left > 1; --left) {
+      std::swap(order_[left - 1], order_[rng.below(left)]);
+    }
+  }
+  TraceRow next() {
+    if (order_.empty()) return {};
+    const TraceRow& row = (*workload_.lengths)[order_[at_]];
+    at_ = (at_ + 1) % order_.size();
+    return row;
+  }
+
+ private:
+  const Workload& workload_;
+  std::vector<std::uint32_t> order_;
+  std::size_t at_ = 0;
+};
+
+/// The requests of a trace of arrivals, at its speed, again and again if it says so.
+void play_trace(const ArrivalPattern& pattern, Duration horizon,
+                const std::function<void(Duration, const TraceRow&)>& add) {
+  const std::vector<TraceRow>& rows = *pattern.trace;
+  const double speed = pattern.speed > 0 ? pattern.speed : 1;
+  const double span = to_seconds(rows.back().at) + 1;
+  for (double start = 0;; start += span) {
+    for (const TraceRow& row : rows) {
+      const Duration at = from_seconds((start + to_seconds(row.at)) / speed);
+      if (at >= horizon) return;
+      add(at, row);
+    }
+    if (!pattern.repeat) return;
+  }
+}
+
 }  // namespace
 
 std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, std::uint64_t seed) {
@@ -69,11 +120,11 @@ std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, s
     fill(workload, row, contents, arrival);
     arrivals.push_back(arrival);
   };
-  if (!workload.arrivals.trace.empty()) {
-    for (const TraceRow& row : workload.arrivals.trace) {
-      if (row.at >= horizon || arrivals.size() >= kMaxArrivals) break;
-      add(row.at, row);
-    }
+  Lengths lengths(workload, seed);
+  if (workload.arrivals.trace != nullptr && !workload.arrivals.trace->empty()) {
+    play_trace(workload.arrivals, horizon, [&](Duration at, const TraceRow& row) {
+      if (arrivals.size() < kMaxArrivals) add(at, workload.lengths ? lengths.next() : row);
+    });
     return arrivals;
   }
   // Thinning: candidates at the highest rate, each kept with the share that holds at its time.
@@ -88,13 +139,38 @@ std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, s
     const Duration at = from_seconds(at_seconds);
     if (at >= horizon) break;
     if (times.uniform() * highest >= rate_at(workload.arrivals, at)) continue;
-    add(at, {});
+    add(at, lengths.next());
   }
   return arrivals;
 }
 
+void resolve_quota(Workload& workload, const std::vector<Rule>& rules) {
+  if (!workload.arrivals.of_quota) return;
+  // The mean costs are those of a sample, drawn as the requests will be.
+  Workload sample = workload;
+  constexpr double kSampleRate = 1000;
+  sample.arrivals = {};
+  sample.arrivals.rates = {{Duration{0}, kSampleRate}};
+  const std::size_t rows = workload.lengths != nullptr ? workload.lengths->size() : 20'000;
+  const Duration span = from_seconds(static_cast<double>(rows) / kSampleRate);
+  const std::vector<Arrival> drawn = make_arrivals(sample, span, 1);
+  double most = 0;
+  for (const Rule& rule : rules) {
+    if (rule.unit == Unit::concurrency || rule.window.count() <= 0 || drawn.empty()) continue;
+    double cost = 0;
+    for (const Arrival& arrival : drawn) cost += static_cast<double>(whole_cost(rule, arrival));
+    cost /= static_cast<double>(drawn.size());
+    if (!(cost > 0)) continue;
+    const double rate = static_cast<double>(rule.amount) / to_seconds(rule.window) / cost;
+    most = most > 0 ? std::min(most, rate) : rate;
+  }
+  workload.arrivals.rates = {{Duration{0}, most * *workload.arrivals.of_quota}};
+}
+
 Result<std::vector<TraceRow>> parse_trace(std::string_view csv) {
   std::vector<TraceRow> rows;
+  std::map<std::string, std::uint32_t, std::less<>> tenants;
+  std::optional<std::size_t> tenant_column;
   std::size_t number = 0;
   while (!csv.empty()) {
     ++number;
@@ -102,6 +178,14 @@ Result<std::vector<TraceRow>> parse_trace(std::string_view csv) {
     std::string_view line = csv.substr(0, end);
     csv.remove_prefix(std::min(end + 1, csv.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
+    if (number == 1) {
+      std::size_t column = 0;
+      for (std::string_view rest = line; !rest.empty(); ++column) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        if (rest.substr(0, comma) == "tenant") tenant_column = column;
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+      }
+    }
     if (number == 1 || line.empty()) continue;
     if (rows.size() >= kMaxArrivals) {
       return fail(ErrorCode::too_large,
@@ -128,6 +212,12 @@ Result<std::vector<TraceRow>> parse_trace(std::string_view csv) {
     good = whole(cut(), row.input_tokens) && good;
     good = whole(cut(), row.output_tokens) && good;
     row.at = good ? from_seconds(seconds) : Duration{0};
+    for (std::size_t column = 3; tenant_column && column <= *tenant_column; ++column) {
+      const std::string_view name = cut();
+      if (column != *tenant_column || name.empty()) continue;
+      const auto next = static_cast<std::uint32_t>(tenants.size());
+      row.tenant = tenants.emplace(name, next).first->second;
+    }
     if (!good || (!rows.empty() && row.at < rows.back().at)) {
       return fail(ErrorCode::malformed,
                   fmt::format("Line {} of the trace is not \"seconds,input_tokens,output_tokens\" "

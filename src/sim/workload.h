@@ -8,6 +8,7 @@
 
 #include "sim/scenario.h"
 #include "weir/result.h"
+#include "weir/rule.h"
 #include "weir/time.h"
 
 namespace weir::sim {
@@ -31,8 +32,12 @@ inline constexpr std::size_t kMaxArrivals = 5'000'000;
 /// All requests of a run, by time. Equal seeds give equal requests.
 std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, std::uint64_t seed);
 
+/// Sets the rate of `arrivals.of_quota`, if it is there, for a provider with these rules.
+void resolve_quota(Workload& workload, const std::vector<Rule>& rules);
+
 /// Reads a trace: a header line, then lines "seconds,input_tokens,output_tokens" with rising
-/// seconds; the last two may be empty. Errors: malformed with the line's number; too_large.
+/// seconds; the last two may be empty. A further column that the header calls "tenant" names whose
+/// request it is; others are passed over. Errors: malformed with the line's number; too_large.
 Result<std::vector<TraceRow>> parse_trace(std::string_view csv);
 
 }  // namespace weir::sim

@@ -70,7 +70,7 @@ TEST(Trace, IsReadAndFaultsNameTheirLine) {
   EXPECT_EQ((*rows)[0].output_tokens, 20);
   EXPECT_FALSE((*rows)[1].input_tokens.has_value());
   Workload workload;
-  workload.arrivals.trace = *rows;
+  workload.arrivals.trace = std::make_shared<const std::vector<TraceRow>>(*rows);
   EXPECT_EQ(make_arrivals(workload, minutes(1), 1)[0].input_tokens, 100);
   for (const char* bad : {"h\n2,1,1\n1,1,1\n", "h\nx,1,1\n", "h\n1,-1,1\n", "h\n1,1x,1\n"}) {
     const auto failed = parse_trace(bad);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "sim/oracle.h"
 #include "weir/units.h"
 
 namespace weir::sim {
@@ -90,6 +91,7 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
     rule.window = std::max(rule.window, Duration{1});
     admitted_.emplace_back(rule, phase);
     offered_.emplace_back(rule, phase);
+    charged_.push_back(0);
     meters_streams_ = meters_streams_ || rule.count == Counting::realtime;
   }
   report_.style = scenario.style;
@@ -557,20 +559,32 @@ void World::meter_door(std::uint32_t index, Instant now, bool admitted) {
     const Rule& of = admitted_[rule].rule();
     const std::int64_t amount =
         door_charge(of, arrivals_[index], scenario_.provider.default_max_output);
-    if (admitted && amount > 0) admitted_[rule].charge(amount, now);
+    if (admitted && amount > 0) {
+      admitted_[rule].charge(amount, now);
+      note_charge(rule, amount, now);
+    }
     if (of.unit == Unit::requests) offered_[rule].charge(amount, now);
   }
 }
 
 void World::meter_end(std::uint32_t index, std::int64_t input, std::int64_t output, Instant now) {
-  for (WindowChecker& window : admitted_) {
+  for (std::size_t rule = 0; rule < admitted_.size(); ++rule) {
+    WindowChecker& window = admitted_[rule];
     const std::int64_t amount = end_charge(window.rule(), arrivals_[index],
                                            scenario_.provider.default_max_output, input, output);
     if (amount > 0) window.charge(amount, now);
     if (amount < 0 && window.rule().count == Counting::reserve_refund) {
       window.give_back(-amount, calls_[index].reached, now);
     }
+    if (amount > 0 || window.rule().count == Counting::reserve_refund) {
+      note_charge(rule, amount, now);
+    }
   }
+}
+
+void World::note_charge(std::size_t rule, std::int64_t amount, Instant now) {
+  if (now < Instant(scenario_.measure_from) || now >= Instant(scenario_.horizon)) return;
+  charged_[rule] += amount;
 }
 
 void World::check_mirrors(const governor::DeploymentView& view, Instant now) {
@@ -617,6 +631,9 @@ void World::finish_report(Instant now) {
   for (std::size_t rule = 0; rule < admitted_.size(); ++rule) {
     report_.worst_window = std::max(report_.worst_window, admitted_[rule].worst());
     report_.worst_offered = std::max(report_.worst_offered, offered_[rule].worst());
+    report_.use = std::max(
+        report_.use, share_of_limit(admitted_[rule].rule(), static_cast<double>(charged_[rule]),
+                                    scenario_.horizon - scenario_.measure_from));
   }
   if (provider_.counters().inflight != 0) {
     report_.violations.add(

@@ -103,6 +103,7 @@ class World {
                                          Instant now) const;
   // checking
   void meter_door(std::uint32_t call, Instant now, bool admitted);
+  void note_charge(std::size_t rule, std::int64_t amount, Instant now);
   void meter_end(std::uint32_t call, std::int64_t input, std::int64_t output, Instant now);
   void check(Instant now);
   void check_mirrors(const governor::DeploymentView& view, Instant now);
@@ -129,6 +130,7 @@ class World {
   OpenCalls open_;
   std::vector<WindowChecker> admitted_;  ///< one for each rule of the provider
   std::vector<WindowChecker> offered_;   ///< the same with refused attempts, request rules
+  std::vector<std::int64_t> charged_;    ///< by each rule in the time that is measured
   FifoChecker fifo_;
   std::vector<Duration> waits_;
   std::vector<governor::Event> due_;
