@@ -30,6 +30,16 @@ Instant ref_when(const MeterRef& ref, const Cost& cost, std::int64_t returned, I
                           returned, now);
 }
 
+/// The same without refunds; a slot, which only the end of a call frees, is expected once in the
+/// mean time of a call for each slot.
+Instant expected_when(const MeterRef& ref, const Cost& cost, double mean_seconds, Instant now) {
+  const Instant when = ref_when(ref, cost, 0, now);
+  const RuleMeter& meter = ref.meter();
+  if (when != kNever || !meter.level() || meter.rule().amount <= 0) return when;
+  const double share = mean_seconds / static_cast<double>(meter.rule().amount);
+  return saturating_add(now, from_seconds(std::max(0.05, share)));
+}
+
 }  // namespace
 
 const MeterRef* Governor::Impl::own_blocker(const Terms& terms, const Call& call, const Cost& cost,
@@ -148,7 +158,7 @@ void Governor::Impl::note_observed(Record& record, const DeploymentTerms& deploy
     if (!ref.watched && !(ref.gates && whole)) return true;
     observed = true;
     if (!record.cost.concerns(ref.claim.unit) || ref_fits(ref, record.cost, now)) return true;
-    const Instant when = ref_when(ref, record.cost, 0, now);
+    const Instant when = expected_when(ref, record.cost, deployment.state->mean_seconds, now);
     if (!blocked || when > latest) record.grant.limit = ref.limit;
     blocked = true;
     never = never || !ref.meter().ever_fits(admitted(ref, record.cost));
@@ -256,12 +266,7 @@ Governor::Impl::Start Governor::Impl::earliest(const Call& call, Instant now) co
     const auto visit = [&](const MeterRef& ref) {
       if (!ref.gates || observe) return true;
       RuleMeter& meter = ref.meter();
-      Instant realistic = ref_when(ref, cost, 0, now);
-      if (realistic == kNever && meter.level() && meter.rule().amount > 0) {
-        const double share = deployment.state->mean_seconds /
-                             static_cast<double>(std::max<std::int64_t>(1, meter.rule().amount));
-        realistic = saturating_add(now, from_seconds(std::max(0.05, share)));
-      }
+      const Instant realistic = expected_when(ref, cost, deployment.state->mean_seconds, now);
       const Instant optimistic = ref_when(ref, cost, meter.returnable(), now);
       here.optimistic = std::max(here.optimistic, optimistic);
       if (realistic > here.realistic || (here.by == nullptr && !ref_fits(ref, cost, now))) {
