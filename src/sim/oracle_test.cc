@@ -109,5 +109,28 @@ TEST(Oracle, NoWindowOfARandomRunIsOverfull) {
   }
 }
 
+TEST(ClairvoyantBackfill, TakesWhatFitsPastOneThatDoesNot) {
+  Rule rule;
+  rule.unit = Unit::input_tokens;
+  rule.amount = 10;
+  rule.window = seconds(60);
+  std::vector<Arrival> arrivals(4);
+  const std::int64_t sizes[] = {6, 8, 3, 1};
+  for (std::size_t i = 0; i < 4; ++i) {
+    arrivals[i].at = Instant(seconds(static_cast<std::int64_t>(i)));
+    arrivals[i].input_tokens = sizes[i];
+  }
+  const auto fifo = clairvoyant_fifo(arrivals, {rule}, std::chrono::hours(1), {});
+  EXPECT_EQ(fifo[1].at, Instant(seconds(60)));
+  EXPECT_EQ(fifo[2].at, Instant(seconds(120))) << "behind the large one";
+  const auto filled = clairvoyant_backfill(arrivals, {rule}, std::chrono::hours(1), {}, 16);
+  EXPECT_EQ(filled[0].at, Instant(seconds(0)));
+  EXPECT_EQ(filled[2].at, Instant(seconds(2)));
+  EXPECT_EQ(filled[3].at, Instant(seconds(3)));
+  EXPECT_EQ(filled[1].at, Instant(seconds(62))) << "6 leave at 60, 3 at 62";
+  const auto one = clairvoyant_backfill(arrivals, {rule}, std::chrono::hours(1), {}, 1);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(one[i].at, fifo[i].at) << i;
+}
+
 }  // namespace
 }  // namespace weir::sim

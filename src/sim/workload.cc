@@ -151,7 +151,9 @@ void resolve_quota(Workload& workload, const std::vector<Rule>& rules) {
   constexpr double kSampleRate = 1000;
   sample.arrivals = {};
   sample.arrivals.rates = {{Duration{0}, kSampleRate}};
-  const std::size_t rows = workload.lengths != nullptr ? workload.lengths->size() : 20'000;
+  constexpr std::size_t kLeastSample = 20'000;
+  const std::size_t rows =
+      std::max(workload.lengths != nullptr ? workload.lengths->size() : 0, kLeastSample);
   const Duration span = from_seconds(static_cast<double>(rows) / kSampleRate);
   const std::vector<Arrival> drawn = make_arrivals(sample, span, 1);
   double most = 0;

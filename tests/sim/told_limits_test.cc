@@ -47,6 +47,15 @@ class KilledAndRestarted : public testing::TestWithParam<World> {};
 TEST_P(KilledAndRestarted, At200Percent) { expect_held("restart.yaml", GetParam().style, "200%"); }
 INSTANTIATE_TEST_SUITE_P(Styles, KilledAndRestarted, testing::ValuesIn(kStyles), name_of);
 
+constexpr World kTraffic[] = {{"ChatSettled", "chat-settle"},
+                              {"ChatAsProduced", "chat-realtime"},
+                              {"ReasoningAsProduced", "reasoning-realtime"},
+                              {"ReasoningSettled", "reasoning-settle"},
+                              {"LongContext", "long-context"}};
+class TokenBound : public testing::TestWithParam<World> {};
+TEST_P(TokenBound, At130Percent) { expect_held("token-bound.yaml", GetParam().style, ""); }
+INSTANTIATE_TEST_SUITE_P(Traffic, TokenBound, testing::ValuesIn(kTraffic), name_of);
+
 TEST(ToldLimitsDigest, EqualSeedsDecideEqually) {
   const auto set = load_scenarios(WEIR_SOURCE_DIR "/scenarios/told-limits.yaml");
   ASSERT_TRUE(set.has_value()) << set.error().text;
