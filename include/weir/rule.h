@@ -18,7 +18,7 @@ enum class Enforcement : std::uint8_t { sliding, fixed, bucket, unknown };
 enum class Counting : std::uint8_t {
   reserve,         ///< input + max_tokens at admission, never given back
   reserve_refund,  ///< the same, corrected to real usage at the end
-  settle,          ///< real usage, at the end of the response
+  settle,          ///< input at admission, real output at the end of the response
   realtime,        ///< input at admission, output as it is produced
   input,           ///< input only
 };

@@ -165,9 +165,8 @@ TEST(Settlement, ARequestThatLeavesAfterItsLeaseIsStillCounted) {
     world.governor().sent(id, world.now());
     world.governor().sent(id, world.now());
     EXPECT_EQ(world.meter(0).used, 1) << "the provider has seen it";
-    const std::int64_t reserved = count == Counting::settle     ? 0
-                                  : count == Counting::realtime ? 100
-                                                                : 150;
+    const bool input_only = count == Counting::settle || count == Counting::realtime;
+    const std::int64_t reserved = input_only ? 100 : 150;
     EXPECT_EQ(world.meter(1).used, reserved) << static_cast<int>(count);
     Settlement settlement;
     settlement.reported = Usage{100, 70, std::nullopt, std::nullopt};

@@ -20,9 +20,9 @@ struct Cost {
   std::int64_t reserve_output = 0;  ///< what a provider that reserves at admission charges
   bool produces_output = true;
 
-  /// What a meter holds from the grant on. A rule that counts at the end (`settle`) holds the
-  /// input only: holding output not yet produced would strand quota in a window in which it will
-  /// not fall; the pacer carries its mean instead.
+  /// What a meter holds from the grant on. A rule that counts output later (`settle`, `realtime`)
+  /// holds the input only: holding output not yet produced would strand quota in a window in which
+  /// it will not fall; the pacer carries its mean instead.
   [[nodiscard]] std::int64_t admitted(Unit unit, Counting count, Side side) const;
   /// What the pacer is charged: the mean of what the call will have cost in the end.
   [[nodiscard]] std::int64_t paced(Unit unit, Counting count) const;

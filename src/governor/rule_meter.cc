@@ -10,17 +10,28 @@ namespace weir::governor {
 namespace {
 
 // Departures are paced a little faster than the limit, with a burst, so that a stall of the mirror
-// is caught up (control.md 13.0). Where a long queue keeps the rule busy there is nothing to catch
-// up, and both shrink: lumps even out, and a successor that knows nothing finds an even window.
-constexpr double kPaceFactor = 1.05;
-constexpr double kPaceFactorBusy = 1.03;
-constexpr double kBurst = 0.10;
+// is caught up (control.md 13.0). Where a long queue keeps a request rule busy there is nothing to
+// catch up, and both shrink: lumps even out, and a successor that knows nothing finds an even
+// window. Token rules need their burst there most: what a call takes is known when it is over.
+struct Pace {
+  double factor;       ///< of the rule's rate
+  double factor_busy;  ///< the same with a long queue
+  double burst;        ///< of the amount
+  double burst_busy;
+};
+constexpr Pace kPaceRequests{1.05, 1.03, 0.10, 0.02};
+constexpr Pace kPaceTokens{1.05, 1.05, 0.13, 0.13};
 // A short window that is known is kept by its mirror; its pacer only evens out lumps.
 constexpr double kBurstShortKnown = 0.20;
-constexpr double kBurstBusyRequests = 0.02;
-constexpr double kBurstBusyTokens = 0.04;
-constexpr double kMarginTokens = 0.01;
-constexpr double kMarginSettle = 0.02;
+// What is kept free of a token quota: a floor for what is in the network; so many standard
+// deviations of what the inputs in flight were misjudged by; and, where output is counted at the
+// end, so many answers of the size that a token is most likely part of, for those that end while a
+// request is on its way.
+constexpr double kMarginDeviations = 2.5;
+constexpr double kMarginAnswers = 4;
+constexpr double kMarginMost = 0.05;
+constexpr double kMarginMemory = 512;
+constexpr double kMarginTokens = 0.005;
 constexpr Duration kMinute = std::chrono::seconds(60);
 constexpr Duration kHour = std::chrono::hours(1);
 constexpr Duration kGuardFloor = std::chrono::milliseconds(20);
@@ -29,14 +40,20 @@ constexpr Duration kShrinkRecovery = std::chrono::minutes(5);
 constexpr std::int64_t kProviderCells = 8192;
 constexpr std::int64_t kOwnCells = 128;
 
-// What a start that assumes a full window releases of it: the busy pacer bounds what its
-// predecessor can have sent in any part of the last window, so this never releases more than left.
-constexpr double kReleaseSlope = kPaceFactorBusy;
-constexpr double kReleaseOffset = kPaceFactorBusy - 1 + kBurstBusyRequests;
-
 // Calls that were in flight when a predecessor died are cut, and a provider that counts at the end
 // counts what they had used at once, on top of a full window. In a short window that is much of it.
 constexpr Duration kCutCalls = std::chrono::seconds(10);
+
+const Pace& pace_of(Unit unit) {
+  return unit == Unit::requests || unit == Unit::concurrency ? kPaceRequests : kPaceTokens;
+}
+
+// What a start that assumes a full window releases of it: the busy pacer bounds what its
+// predecessor can have sent in any part of the last window, so this never releases more than left.
+double release_slope(Unit unit) { return pace_of(unit).factor_busy; }
+double release_offset(Unit unit) {
+  return pace_of(unit).factor_busy - 1 + pace_of(unit).burst_busy;
+}
 
 double nanoseconds(Duration duration) { return static_cast<double>(duration.count()); }
 
@@ -82,19 +99,40 @@ void RuleMeter::derive() {
   bucket_kept_ = settings_.force_bucket || rule.enforce == Enforcement::bucket;
   rate_ =
       rule.window <= Duration{0} ? 0 : static_cast<double>(rule.amount) / nanoseconds(rule.window);
-  margin_ = 0;
-  if (settings_.side == Side::provider && tokens()) {
-    const double standard = rule.count == Counting::settle ? kMarginSettle : kMarginTokens;
-    margin_ = settings_.margin ? std::clamp(*settings_.margin, 0.0, 0.9) : standard;
-  }
-  pace_ = rate_ * (1 - margin_) * kPaceFactor;
-  whole_ = scaled(rule.amount, 1 - margin_);
+  keep_free(settings_.side == Side::provider && tokens()
+                ? std::clamp(settings_.margin.value_or(kMarginTokens), 0.0, 0.9)
+                : 0);
   guard_most_ = rule.window / 10;
   guard_floor_ = settings_.guard ? *settings_.guard : std::min(kGuardFloor, rule.window / 50);
   largest_ = capacity();
   if (settings_.goes_alone) largest_ = std::max(largest_, settings_.alone_max);
   if (level()) largest_ = INT64_MAX;
   if (rule.amount <= 0) largest_ = INT64_MIN;
+}
+
+void RuleMeter::keep_free(double share) {
+  margin_ = share;
+  pace_ = rate_ * (1 - margin_) * pace_of(settings_.rule.unit).factor;
+  whole_ = scaled(settings_.rule.amount, 1 - margin_);
+}
+
+void RuleMeter::learn(std::int64_t error, std::int64_t output) {
+  learned_ = std::min(learned_ + 1, kMarginMemory);
+  const auto mix = [this](double& mean, double value) { mean += (value - mean) / learned_; };
+  const auto squared = [](std::int64_t value) {
+    return static_cast<double>(value) * static_cast<double>(value);
+  };
+  mix(error_squared_, squared(error));
+  mix(output_, static_cast<double>(output));
+  mix(output_squared_, squared(output));
+  if (settings_.margin || settings_.rule.amount <= 0) return;
+  double unforeseen =
+      kMarginDeviations * std::sqrt(static_cast<double>(calls_ + 1) * error_squared_);
+  if (settings_.rule.count == Counting::settle && output_ > 0) {
+    unforeseen += kMarginAnswers * output_squared_ / output_;
+  }
+  const double share = unforeseen / static_cast<double>(settings_.rule.amount);
+  keep_free(std::min(kMarginTokens + share, kMarginMost));
 }
 
 double RuleMeter::shrink(Instant now) const {
@@ -132,12 +170,13 @@ double RuleMeter::burst(Instant now) const {
   // A bucket that is deeper than what it refills in its window lets more than that go at once.
   const double amount = static_cast<double>(std::max(settings_.rule.amount, capacity()));
   const bool known = settings_.rule.enforce != Enforcement::unknown;
-  double part = known && !tokens() && settings_.rule.window < kMinute ? kBurstShortKnown : kBurst;
+  const Pace& pace = pace_of(settings_.rule.unit);
+  double part =
+      known && !tokens() && settings_.rule.window < kMinute ? kBurstShortKnown : pace.burst;
   if (settings_.burst_percent) {
     part = std::clamp(static_cast<double>(*settings_.burst_percent) / 100, 0.0, 1.0);
   } else {
-    const double busy = tokens() ? kBurstBusyTokens : kBurstBusyRequests;
-    part += (busy - part) * saturation(now);
+    part += (pace.burst_busy - part) * saturation(now);
   }
   // One request more than the next, so that a departure which came late is made up for.
   return std::max(std::min(2.0, amount), amount * part);
@@ -147,7 +186,8 @@ Slope RuleMeter::mirror_slope() const { return Slope{rate(), kDawn, Duration{0}}
 
 Slope RuleMeter::pace_slope(Instant now) const {
   if (blocked_at_ == kDawn && shrunk_ >= 1) return Slope{pace_, start_, settings_.warmup};
-  const double factor = kPaceFactor + (kPaceFactorBusy - kPaceFactor) * saturation(now);
+  const Pace& pace = pace_of(settings_.rule.unit);
+  const double factor = pace.factor + (pace.factor_busy - pace.factor) * saturation(now);
   return Slope{rate() * (1 - margin()) * factor * shrink(now), start_, settings_.warmup};
 }
 
@@ -187,25 +227,29 @@ double RuleMeter::cut_share() const {
 
 std::int64_t RuleMeter::phantom(Instant now) const {
   const Duration window = settings_.rule.window;
+  const Unit unit = settings_.rule.unit;
   if (settings_.start_level >= 1 || bucket() || window <= Duration{0}) return 0;
   const double passed =
       nanoseconds(saturating_sub(now, saturating_add(start_, guard(now)))) / nanoseconds(window);
   if (passed >= 1) return 0;
   const double full = assumed_full();
-  const double released = window > kHour ? std::max(0.0, passed)
-                                         : std::max(0.0, kReleaseSlope * passed - kReleaseOffset);
+  const double released = window > kHour
+                              ? std::max(0.0, passed)
+                              : std::max(0.0, release_slope(unit) * passed - release_offset(unit));
   const double left = std::ceil(full * (1 - std::min(1.0, released) + cut_share()) - kSlack);
   return left >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(left);
 }
 
 Instant RuleMeter::phantom_at_most(std::int64_t most, Instant now) const {
   const Duration window = settings_.rule.window;
+  const Unit unit = settings_.rule.unit;
   const double full = assumed_full();
   const Instant base = saturating_add(start_, guard(now));
   const Instant end = saturating_add(base, window);
   if (full <= 0 || most < 0) return end;
   const double released = 1 + cut_share() - static_cast<double>(most) / full;
-  const double passed = window > kHour ? released : (released + kReleaseOffset) / kReleaseSlope;
+  const double passed =
+      window > kHour ? released : (released + release_offset(unit)) / release_slope(unit);
   if (passed >= 1) return end;
   const double wait = std::ceil(std::max(0.0, passed) * nanoseconds(window)) + 1;
   return std::min(end, saturating_add(base, Duration(static_cast<std::int64_t>(wait))));
@@ -326,6 +370,7 @@ void RuleMeter::mirror_credit(Instant stamp, std::int64_t amount, Instant now) {
 void RuleMeter::grant(const Claim& claim, const Cost& cost, Instant now) {
   const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
   held_ += amount;
+  ++calls_;
   if (claim.unit == Unit::concurrency) return;
   open_ += amount;
   if (settings_.pace) {
@@ -342,12 +387,7 @@ void RuleMeter::sent(const Claim& claim, const Cost& cost, Instant now) {
 }
 
 std::int64_t RuleMeter::mirrored(const Claim& claim, const Cost& cost) {
-  // A rule that counts at the end sees nothing of a call in flight. Holding it here would strand
-  // quota in a window in which it will not fall; the pacer has been charged its mean.
-  const bool counted_at_end = claim.side == Side::provider && claim.unit != Unit::requests &&
-                              claim.count == Counting::settle;
-  if (counted_at_end || claim.unit == Unit::concurrency) return 0;
-  return cost.admitted(claim.unit, claim.count, claim.side);
+  return claim.unit == Unit::concurrency ? 0 : cost.admitted(claim.unit, claim.count, claim.side);
 }
 
 void RuleMeter::sent_late(const Claim& claim, const Cost& cost, Instant now) {
@@ -369,6 +409,7 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
                        const Actual& actual, Instant now) {
   const std::int64_t amount = cost.admitted(claim.unit, claim.count, claim.side);
   held_ -= amount;
+  --calls_;
   if (claim.unit == Unit::concurrency) return;
   const auto pace = [&](std::int64_t real) {
     if (!settings_.pace) return;
@@ -396,6 +437,10 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
   const std::int64_t input = actual.tokens_charged ? actual.input : 0;
   const std::int64_t known_input = claim.unit == Unit::output_tokens ? 0 : input;
   const std::int64_t held_input = claim.unit == Unit::output_tokens ? 0 : cost.input;
+  if (actual.tokens_charged) {
+    const bool ends_at_once = claim.unit == Unit::input_tokens || claim.count == Counting::input;
+    learn(known_input - held_input, ends_at_once ? 0 : actual.output);
+  }
   switch (claim.count) {
     case Counting::reserve:
       // Never given back, so only a larger input than estimated is added; a refused or failed
@@ -408,7 +453,10 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
       }
       return;
     case Counting::reserve_refund: correct(real - amount); break;
-    case Counting::settle: mirror_add(real, now); break;
+    case Counting::settle:
+      correct(known_input - held_input);
+      mirror_add(real - known_input, now);
+      break;
     case Counting::realtime: {
       correct(known_input - held_input);
       const std::int64_t late = real - known_input - metered;

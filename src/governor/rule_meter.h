@@ -109,6 +109,10 @@ class RuleMeter {
 
  private:
   void derive();
+  /// Takes `share` of the amount for the margin that is kept free.
+  void keep_free(double share);
+  /// A call has ended: by how much its input had been misjudged, and what it produced.
+  void learn(std::int64_t error, std::int64_t output);
   [[nodiscard]] bool bucket() const { return bucket_kept_; }
   [[nodiscard]] bool tokens() const { return settings_.rule.unit != Unit::requests && !level(); }
   [[nodiscard]] bool paced(Instant now) const;
@@ -131,7 +135,7 @@ class RuleMeter {
   MeterSettings settings_;
   // What follows from the settings alone, so that no decision computes it anew.
   double rate_ = 0;
-  double margin_ = 0;
+  double margin_ = 0;         // this one is learned, unless it was told
   double pace_ = 0;           // work per nanosecond when nothing waits and nothing was cut
   std::int64_t whole_ = 0;    // the limit then, for a rule that is no bucket
   std::int64_t largest_ = 0;  // the most that ever fits
@@ -142,8 +146,13 @@ class RuleMeter {
   WindowMeter log_;
   Pacer bucket_;
   Pacer pacer_;
-  std::int64_t open_ = 0;  // granted, not in the mirror
-  std::int64_t held_ = 0;  // granted, not settled
+  std::int64_t open_ = 0;   // granted, not in the mirror
+  std::int64_t held_ = 0;   // granted, not settled
+  std::int64_t calls_ = 0;  // these
+  double learned_ = 0;      // calls the following means are of, up to their memory
+  double error_squared_ = 0;
+  double output_ = 0;
+  double output_squared_ = 0;
   Instant hold_until_ = kDawn;
   Instant alone_until_ = kDawn;  // a lump larger than the window blocks it for its own length
   Instant paced_until_ = kDawn;

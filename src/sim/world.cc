@@ -38,9 +38,11 @@ model::ProviderSettings seeded(model::ProviderSettings settings, std::uint64_t s
 /// so that the checkers do not lean on the code they check.
 std::int64_t door_charge(const Rule& rule, const Arrival& arrival, std::int64_t default_output) {
   if (rule.unit == Unit::requests) return 1;
-  if (rule.unit == Unit::concurrency || rule.count == Counting::settle) return 0;
+  if (rule.unit == Unit::concurrency) return 0;
   const std::int64_t input = rule.unit == Unit::output_tokens ? 0 : arrival.input_tokens;
-  if (rule.count == Counting::input || rule.count == Counting::realtime) return input;
+  if (rule.count == Counting::input || rule.count == Counting::realtime ||
+      rule.count == Counting::settle)
+    return input;
   const std::int64_t most = arrival.max_output_tokens.value_or(default_output);
   return input + (rule.unit == Unit::input_tokens ? 0 : most);
 }

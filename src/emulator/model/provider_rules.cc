@@ -29,9 +29,9 @@ std::int64_t at_admission(const Rule& rule, std::int64_t input, std::int64_t res
   switch (rule.count) {
     case Counting::reserve:
     case Counting::reserve_refund: return tokens_of(rule.unit, input, reserved);
+    case Counting::settle:
     case Counting::realtime:
     case Counting::input: return tokens_of(rule.unit, input, 0);
-    case Counting::settle: break;
   }
   return 0;
 }

@@ -74,7 +74,7 @@ struct Counters {
 ///   requests 1; concurrency 1 until the end; tokens by the rule's counting:
 ///   reserve          input + maximum output, kept whatever the request really used
 ///   reserve_refund   the same, corrected to the real usage at the end
-///   settle           nothing; refused only while the rule is already used up. Charged at the end
+///   settle           input; the output is charged at the end and may pass the limit
 ///   realtime         input; the output is charged as it is produced and may pass the limit
 ///   input            input, nothing else
 /// of which an input rule sees the input part, an output rule the output part, a total rule both.
