@@ -93,11 +93,11 @@ TEST(ProviderRules, RefundAfterTheWindowGivesNothing) {
 
 TEST(ProviderRules, SettleChargesAtTheEndAndMayOvershoot) {
   ProviderRules whole = with({tokens(Unit::total_tokens, 100, Counting::settle)});
-  const Admission first = whole.admit({60, std::nullopt}, at(seconds(0)));
-  ASSERT_TRUE(first.admitted);
+  const Admission early = whole.admit({60, std::nullopt}, at(seconds(0)));
+  ASSERT_TRUE(early.admitted);
   EXPECT_EQ(whole.readings(at(seconds(0)))[0].remaining, 40) << "the input at the door";
   EXPECT_FALSE(whole.admit({41, std::nullopt}, at(seconds(0))).admitted);
-  whole.finish(first.attempt, 60, 30, at(seconds(1)));
+  whole.finish(early.attempt, 60, 30, at(seconds(1)));
   EXPECT_EQ(whole.readings(at(seconds(1)))[0].remaining, 10) << "the output at the end";
   ProviderRules provider = with({tokens(Unit::output_tokens, 100, Counting::settle)});
   const Admission first = provider.admit({1000, 5000}, kStart);
