@@ -21,6 +21,9 @@ struct Pace {
 };
 constexpr Pace kPaceRequests{1.05, 1.03, 0.10, 0.02};
 constexpr Pace kPaceTokens{1.05, 1.05, 0.13, 0.13};
+// A stall lasts as long as calls do, whatever the window is: in a short one its part is larger.
+constexpr Duration kStall = std::chrono::seconds(8);
+constexpr double kBurstMostTokens = 0.40;
 // A short window that is known is kept by its mirror; its pacer only evens out lumps.
 constexpr double kBurstShortKnown = 0.20;
 // What is kept free of a token quota: a floor for what is in the network; so many standard
@@ -28,7 +31,7 @@ constexpr double kBurstShortKnown = 0.20;
 // end, so many answers of the size that a token is most likely part of, for those that end while a
 // request is on its way.
 constexpr double kMarginDeviations = 2.5;
-constexpr double kMarginAnswers = 4;
+constexpr double kMarginAnswers = 4.5;
 constexpr double kMarginMost = 0.05;
 constexpr double kMarginMemory = 512;
 constexpr double kMarginTokens = 0.005;
@@ -44,18 +47,24 @@ constexpr std::int64_t kOwnCells = 128;
 // counts what they had used at once, on top of a full window. In a short window that is much of it.
 constexpr Duration kCutCalls = std::chrono::seconds(10);
 
-const Pace& pace_of(Unit unit) {
-  return unit == Unit::requests || unit == Unit::concurrency ? kPaceRequests : kPaceTokens;
+double nanoseconds(Duration duration) { return static_cast<double>(duration.count()); }
+
+Pace pace_of(const Rule& rule) {
+  if (rule.unit == Unit::requests || rule.unit == Unit::concurrency) return kPaceRequests;
+  Pace pace = kPaceTokens;
+  const double stall = nanoseconds(kStall) / std::max(1.0, nanoseconds(rule.window));
+  pace.burst_busy = std::clamp(stall, pace.burst_busy, kBurstMostTokens);
+  pace.burst = pace.burst_busy;
+  return pace;
 }
 
 // What a start that assumes a full window releases of it: the busy pacer bounds what its
 // predecessor can have sent in any part of the last window, so this never releases more than left.
-double release_slope(Unit unit) { return pace_of(unit).factor_busy; }
-double release_offset(Unit unit) {
-  return pace_of(unit).factor_busy - 1 + pace_of(unit).burst_busy;
+double release_slope(const Rule& rule) { return pace_of(rule).factor_busy; }
+double release_offset(const Rule& rule) {
+  const Pace pace = pace_of(rule);
+  return pace.factor_busy - 1 + pace.burst_busy;
 }
-
-double nanoseconds(Duration duration) { return static_cast<double>(duration.count()); }
 
 std::int64_t scaled(std::int64_t amount, double factor) {
   if (factor >= 1) return amount;
@@ -112,7 +121,7 @@ void RuleMeter::derive() {
 
 void RuleMeter::keep_free(double share) {
   margin_ = share;
-  pace_ = rate_ * (1 - margin_) * pace_of(settings_.rule.unit).factor;
+  pace_ = rate_ * (1 - margin_) * pace_of(settings_.rule).factor;
   whole_ = scaled(settings_.rule.amount, 1 - margin_);
 }
 
@@ -170,7 +179,7 @@ double RuleMeter::burst(Instant now) const {
   // A bucket that is deeper than what it refills in its window lets more than that go at once.
   const double amount = static_cast<double>(std::max(settings_.rule.amount, capacity()));
   const bool known = settings_.rule.enforce != Enforcement::unknown;
-  const Pace& pace = pace_of(settings_.rule.unit);
+  const Pace pace = pace_of(settings_.rule);
   double part =
       known && !tokens() && settings_.rule.window < kMinute ? kBurstShortKnown : pace.burst;
   if (settings_.burst_percent) {
@@ -186,7 +195,7 @@ Slope RuleMeter::mirror_slope() const { return Slope{rate(), kDawn, Duration{0}}
 
 Slope RuleMeter::pace_slope(Instant now) const {
   if (blocked_at_ == kDawn && shrunk_ >= 1) return Slope{pace_, start_, settings_.warmup};
-  const Pace& pace = pace_of(settings_.rule.unit);
+  const Pace pace = pace_of(settings_.rule);
   const double factor = pace.factor + (pace.factor_busy - pace.factor) * saturation(now);
   return Slope{rate() * (1 - margin()) * factor * shrink(now), start_, settings_.warmup};
 }
@@ -227,7 +236,7 @@ double RuleMeter::cut_share() const {
 
 std::int64_t RuleMeter::phantom(Instant now) const {
   const Duration window = settings_.rule.window;
-  const Unit unit = settings_.rule.unit;
+  const Rule& rule = settings_.rule;
   if (settings_.start_level >= 1 || bucket() || window <= Duration{0}) return 0;
   const double passed =
       nanoseconds(saturating_sub(now, saturating_add(start_, guard(now)))) / nanoseconds(window);
@@ -235,21 +244,21 @@ std::int64_t RuleMeter::phantom(Instant now) const {
   const double full = assumed_full();
   const double released = window > kHour
                               ? std::max(0.0, passed)
-                              : std::max(0.0, release_slope(unit) * passed - release_offset(unit));
+                              : std::max(0.0, release_slope(rule) * passed - release_offset(rule));
   const double left = std::ceil(full * (1 - std::min(1.0, released) + cut_share()) - kSlack);
   return left >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(left);
 }
 
 Instant RuleMeter::phantom_at_most(std::int64_t most, Instant now) const {
   const Duration window = settings_.rule.window;
-  const Unit unit = settings_.rule.unit;
+  const Rule& rule = settings_.rule;
   const double full = assumed_full();
   const Instant base = saturating_add(start_, guard(now));
   const Instant end = saturating_add(base, window);
   if (full <= 0 || most < 0) return end;
   const double released = 1 + cut_share() - static_cast<double>(most) / full;
   const double passed =
-      window > kHour ? released : (released + release_offset(unit)) / release_slope(unit);
+      window > kHour ? released : (released + release_offset(rule)) / release_slope(rule);
   if (passed >= 1) return end;
   const double wait = std::ceil(std::max(0.0, passed) * nanoseconds(window)) + 1;
   return std::min(end, saturating_add(base, Duration(static_cast<std::int64_t>(wait))));

@@ -20,7 +20,7 @@ void expect_held(const std::string& file, const std::string& style, const std::s
     if (scenario.style != style || scenario.load != load) continue;
     for (const std::uint64_t seed : set->seeds) reports.push_back(run(scenario, seed));
   }
-  ASSERT_EQ(reports.size(), 5U);
+  ASSERT_EQ(reports.size(), set->seeds.size());
   for (const Report& report : reports) {
     EXPECT_TRUE(report.held()) << table({set->name, set->about, 0}, {report});
   }
@@ -55,6 +55,13 @@ constexpr World kTraffic[] = {{"ChatSettled", "chat-settle"},
 class TokenBound : public testing::TestWithParam<World> {};
 TEST_P(TokenBound, At130Percent) { expect_held("token-bound.yaml", GetParam().style, ""); }
 INSTANTIATE_TEST_SUITE_P(Traffic, TokenBound, testing::ValuesIn(kTraffic), name_of);
+
+constexpr World kSizes[] = {{"Chat100k", "chat-0.1M"},
+                            {"Reasoning100k", "reasoning-0.1M"},
+                            {"LongIn10s", "long-10s"}};
+class TokenSizes : public testing::TestWithParam<World> {};
+TEST_P(TokenSizes, At130Percent) { expect_held("token-sizes.yaml", GetParam().style, ""); }
+INSTANTIATE_TEST_SUITE_P(Sizes, TokenSizes, testing::ValuesIn(kSizes), name_of);
 
 TEST(ToldLimitsDigest, EqualSeedsDecideEqually) {
   const auto set = load_scenarios(WEIR_SOURCE_DIR "/scenarios/told-limits.yaml");
