@@ -56,9 +56,8 @@ class TokenBound : public testing::TestWithParam<World> {};
 TEST_P(TokenBound, At130Percent) { expect_held("token-bound.yaml", GetParam().style, ""); }
 INSTANTIATE_TEST_SUITE_P(Traffic, TokenBound, testing::ValuesIn(kTraffic), name_of);
 
-constexpr World kSizes[] = {{"Chat100k", "chat-0.1M"},
-                            {"Reasoning100k", "reasoning-0.1M"},
-                            {"LongIn10s", "long-10s"}};
+constexpr World kSizes[] = {
+    {"Chat100k", "chat-0.1M"}, {"Reasoning100k", "reasoning-0.1M"}, {"LongIn10s", "long-10s"}};
 class TokenSizes : public testing::TestWithParam<World> {};
 TEST_P(TokenSizes, At130Percent) { expect_held("token-sizes.yaml", GetParam().style, ""); }
 INSTANTIATE_TEST_SUITE_P(Sizes, TokenSizes, testing::ValuesIn(kSizes), name_of);
