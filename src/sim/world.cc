@@ -485,6 +485,7 @@ void World::reach(std::uint32_t index, Instant now) {
   ++report_.books.admitted;
   if (now < Instant(scenario_.horizon)) ++report_.admitted_in_horizon;
   call.provider = admission.attempt;
+  call.metered = 0;
   plan_answer(index, now);
 }
 
@@ -524,7 +525,9 @@ void World::plan_answer(std::uint32_t index, Instant now) {
 void World::produce(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   if (call.provider == 0) return;
-  provider_.produced(call.provider, produced_by(call, index, now), now);
+  const std::int64_t produced = produced_by(call, index, now);
+  provider_.produced(call.provider, produced, now);
+  meter_stream(index, produced, now);
   schedule(now + std::chrono::milliseconds(200), Kind::produce, index, call.attempt);
 }
 
@@ -569,11 +572,28 @@ void World::meter_door(std::uint32_t index, Instant now, bool admitted) {
   }
 }
 
+void World::meter_stream(std::uint32_t index, std::int64_t output, Instant now) {
+  CallState& call = calls_[index];
+  const std::int64_t more = output - call.metered;
+  if (more <= 0) return;
+  call.metered = output;
+  for (std::size_t rule = 0; rule < admitted_.size(); ++rule) {
+    const Rule& of = admitted_[rule].rule();
+    if (of.count != Counting::realtime) continue;
+    if (of.unit != Unit::output_tokens && of.unit != Unit::total_tokens) continue;
+    admitted_[rule].charge(more, now);
+    note_charge(rule, more, now);
+  }
+}
+
 void World::meter_end(std::uint32_t index, std::int64_t input, std::int64_t output, Instant now) {
   for (std::size_t rule = 0; rule < admitted_.size(); ++rule) {
     WindowChecker& window = admitted_[rule];
-    const std::int64_t amount = end_charge(window.rule(), arrivals_[index],
-                                           scenario_.provider.default_max_output, input, output);
+    std::int64_t amount = end_charge(window.rule(), arrivals_[index],
+                                     scenario_.provider.default_max_output, input, output);
+    if (window.rule().count == Counting::realtime && amount > 0) {
+      amount = std::max<std::int64_t>(0, amount - calls_[index].metered);
+    }
     if (amount > 0) window.charge(amount, now);
     if (amount < 0 && window.rule().count == Counting::reserve_refund) {
       window.give_back(-amount, calls_[index].reached, now);

@@ -70,7 +70,8 @@ class World {
     emulator::model::Timing timing;
     emulator::model::Fault fault;
     Duration way_back{0};
-    std::int64_t heard = 0;  ///< stream events that came to the gateway
+    std::int64_t heard = 0;    ///< stream events that came to the gateway
+    std::int64_t metered = 0;  ///< output the checkers have charged to rules that count as produced
     std::optional<Duration> retry_after;
     std::optional<std::size_t> refused_by;
   };
@@ -104,6 +105,7 @@ class World {
   // checking
   void meter_door(std::uint32_t call, Instant now, bool admitted);
   void note_charge(std::size_t rule, std::int64_t amount, Instant now);
+  void meter_stream(std::uint32_t call, std::int64_t output, Instant now);
   void meter_end(std::uint32_t call, std::int64_t input, std::int64_t output, Instant now);
   void check(Instant now);
   void check_mirrors(const governor::DeploymentView& view, Instant now);
