@@ -24,7 +24,7 @@ MAX_HEADER_LINES = 400
 MAX_FUNCTION_LINES = 120
 MAX_BLOB_BYTES = 1 << 20
 
-CODE = {".cc", ".h"}
+CODE = {".cc", ".c", ".h"}
 SCRIPTS = {".py", ".sh", ".cmake", ".ts", ".js", ".mjs", ".css"}
 # Text whose lines are data, prose or tables, or have a formatter of their own: their length is no
 # matter of style here.
