@@ -81,6 +81,28 @@ class Library(unittest.TestCase):
         self.judge(lambda url: [program, url, *told],
                    lambda url: [program, "--no-governor", url, *told])
 
+    def test_the_guides_programs_print_what_it_says(self):
+        with open("docs/guide/embed.md", encoding="utf-8") as file:
+            guide = file.read()
+        programs = re.findall(r"```(c|cpp)\n(.*?)```\n\n```text\n(.*?)```", guide, re.DOTALL)
+        self.assertEqual([language for language, _, _ in programs], ["c", "cpp"])
+        libraries = os.path.dirname(self.shared_library())
+        for language, source, printed in programs:
+            path = self.folder.write(f"guide.{language}", source)
+            program = os.path.join(self.folder.path, f"guide-{language}")
+            common = ["-Wall", "-Wextra", "-Werror", f"-I{self.prefix}/include", path, "-o",
+                      program]
+            if language == "c":
+                run("cc", "-std=c99", "-pedantic", *common, f"-L{libraries}", "-lweir",
+                    f"-Wl,-rpath,{libraries}")
+            else:
+                run("c++", "-std=c++23", *common, os.path.join(libraries, "libweir.a"))
+            self.assertEqual(run(program), printed)
+
+    def shared_library(self):
+        return next(os.path.join(place, "libweir.so") for place, _, names in os.walk(self.prefix)
+                    if "libweir.so" in names)
+
     def test_the_package_is_the_library_and_nothing_else(self):
         files = [os.path.relpath(os.path.join(place, name), self.prefix)
                  for place, _, names in os.walk(self.prefix) for name in names]
@@ -99,8 +121,7 @@ class Library(unittest.TestCase):
                 self.assertNotIn(self.prefix, text, name)
 
     def test_the_shared_library_shows_the_c_interface_only(self):
-        library = next(os.path.join(place, "libweir.so") for place, _, names in
-                       os.walk(self.prefix) if "libweir.so" in names)
+        library = self.shared_library()
         shown = [line.split()[2] for line in run("nm", "-D", "--defined-only", library).split("\n")
                  if line]
         names = {name.split("@")[0] for name in shown}
