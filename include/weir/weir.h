@@ -13,7 +13,8 @@
 /// Units: times are nanoseconds of one monotonic clock of the program's choice, at least 0 and less
 /// than WEIR_NEVER; one that goes back counts as the latest seen. Tokens are tokens.
 /// Errors: a function returns a negative WEIR_ERROR_… and has then changed nothing; the text is in
-/// `weir_policy_error` or `weir_governor_error`. No C++ exception leaves the library.
+/// `weir_policy_error` or `weir_governor_error`. Below, NULL stands for WEIR_ERROR_NULL and so
+/// on. No C++ exception leaves the library.
 /// Threads: a handle has one owner at a time; guard it with a mutex if several threads use it.
 /// ABI: `struct_size` is sizeof the struct as the program was compiled. Structs grow at their end
 /// only: what an older program does not know is left alone, what an older library does not know
@@ -143,7 +144,8 @@ WEIR_API int32_t weir_advance(weir_governor* governor, int64_t now_ns, weir_deci
 WEIR_API int32_t weir_next_deadline(weir_governor* governor, int64_t* at_ns);
 
 /// The request's last byte was handed to the kernel: the provider's window begins to count it.
-/// A second time changes nothing. Errors: NULL, RANGE, ENDED, NOT_GRANTED.
+/// A second time changes nothing. Errors: NULL, RANGE, NOT_GRANTED, ENDED; where its lease had run
+/// out the window counts it nevertheless, because the provider does.
 WEIR_API int32_t weir_sent(weir_governor* governor, weir_call call, int64_t now_ns);
 
 /// Bytes of the response came: renews the lease. `output_events` is the count so far, at least 0,
