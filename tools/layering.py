@@ -153,7 +153,7 @@ def main(arguments=None):
     count = 0
     for top in ("src", "apps", "include"):
         for full in sorted((root / top).rglob("*")):
-            if full.suffix in {".cc", ".h"}:
+            if full.suffix in {".cc", ".c", ".h"}:
                 count += 1
                 path = full.relative_to(root).as_posix()
                 faults += check_text(layers, path, full.read_text())

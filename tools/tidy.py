@@ -24,7 +24,7 @@ MAX_HEADER_LINES = 400
 MAX_FUNCTION_LINES = 120
 MAX_BLOB_BYTES = 1 << 20
 
-CODE = {".cc", ".h"}
+CODE = {".cc", ".c", ".h"}
 SCRIPTS = {".py", ".sh", ".cmake", ".ts", ".js", ".mjs", ".css"}
 # Text whose lines are data, prose or tables, or have a formatter of their own: their length is no
 # matter of style here.
@@ -36,14 +36,14 @@ RAW_STRING = re.compile(r'R"[^()\\ ]{0,16}\(')
 # (rule, pattern, where it is allowed, what to use instead)
 BANNED = [
     ("clock", re.compile(r"\b(?:steady|system|high_resolution)_clock::now\b|\bclock_gettime\s*\("),
-     ("src/net/", "src/cli/", "apps/", "bench/", "tests/"),
+     ("src/net/", "src/cli/", "apps/", "bench/", "tests/", "examples/"),
      "take `now` as an argument; only the shell reads a clock"),
     ("rand", re.compile(r"\bstd::(?:rand|random_device|mt19937(?:_64)?)\b|(?<![\w:.])s?rand\s*\("),
      (), "use weir::Rng with a seed that comes from outside"),
     ("sleep", re.compile(r"\bsleep_for\b|\bsleep_until\b|(?<![\w.])u?sleep\s*\(|\bnanosleep\s*\("),
      (), "wait for a condition with a deadline"),
     ("cout", re.compile(r"\bstd::c(?:out|err|log)\b|(?<![\w:.])printf\s*\("),
-     ("src/cli/", "apps/", "bench/", "tests/"),
+     ("src/cli/", "apps/", "bench/", "tests/", "examples/"),
      "write to the stream or the logger that was passed in"),
     ("regex", re.compile(r"\bstd::w?regex\b|#include <regex>"), (),
      "parse by hand; std::regex recurses on input and allocates"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/format.h>
+#include <string>
 
 #include "weir/decision.h"
 #include "weir/policy.h"
@@ -101,11 +101,11 @@ std::string window_name(Duration window) {
   using std::chrono::milliseconds;
   using std::chrono::minutes;
   using std::chrono::seconds;
-  if (window % hours(24) == Duration::zero()) return fmt::format("{}d", window / hours(24));
-  if (window % hours(1) == Duration::zero()) return fmt::format("{}h", window / hours(1));
-  if (window % minutes(1) == Duration::zero()) return fmt::format("{}m", window / minutes(1));
-  if (window % seconds(1) == Duration::zero()) return fmt::format("{}s", window / seconds(1));
-  return fmt::format("{}ms", window / milliseconds(1));
+  if (window % hours(24) == Duration::zero()) return std::to_string(window / hours(24)) + "d";
+  if (window % hours(1) == Duration::zero()) return std::to_string(window / hours(1)) + "h";
+  if (window % minutes(1) == Duration::zero()) return std::to_string(window / minutes(1)) + "m";
+  if (window % seconds(1) == Duration::zero()) return std::to_string(window / seconds(1)) + "s";
+  return std::to_string(window / milliseconds(1)) + "ms";
 }
 
 }  // namespace
@@ -126,7 +126,7 @@ std::string limiter_name(Unit unit, Duration window) {
   if (window == seconds(1) && unit == Unit::total_tokens) return "tps";
   if (window == hours(24) && requests) return "rpd";
   if (window == hours(24) && unit == Unit::total_tokens) return "tpd";
-  return fmt::format("{}_per_{}", name(unit), window_name(window));
+  return std::string(name(unit)) + "_per_" + window_name(window);
 }
 
 }  // namespace weir
