@@ -58,7 +58,7 @@ enum { WEIR_SLIDING, WEIR_FIXED, WEIR_BUCKET, WEIR_ENFORCE_UNKNOWN };
 enum {
   WEIR_COUNT_RESERVE,         ///< input + max_tokens when it is sent, never given back
   WEIR_COUNT_RESERVE_REFUND,  ///< the same, corrected to the real usage at the end
-  WEIR_COUNT_SETTLE,          ///< the real usage, at the end
+  WEIR_COUNT_SETTLE,          ///< input at admission, real output at the end
   WEIR_COUNT_REALTIME,        ///< input when it is sent, output as it is produced
   WEIR_COUNT_INPUT            ///< input only
 };
