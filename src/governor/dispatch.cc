@@ -310,10 +310,13 @@ Duration Governor::Impl::slot_after(const Start& start, Instant now) const {
 
 void Governor::Impl::maybe_pin(std::uint32_t slot, const Try& outcome, Instant now) {
   if (!outcome.by_size || outcome.deployment == kNoIndex || outcome.when == kNever) return;
-  const Record& record = calls_[slot];
-  const Duration waited = saturating_sub(now, record.submitted);
+  Record& record = calls_[slot];
+  record.passed_since = std::min(record.passed_since, now);
+  // Counted from when it stood first and did not fit: under a long queue everybody has waited long,
+  // and with every head pinned at once nothing would be filled in behind any of them.
+  const Duration passed = saturating_sub(now, record.passed_since);
   const Duration half = saturating_sub(record.wait_until, record.submitted) / 2;
-  if (waited <= std::min(kPinAfter, half)) return;
+  if (passed <= std::min(kPinAfter, half)) return;
   DeploymentTerms& deployment = terms_->deployments[outcome.deployment];
   const CallId id = id_of(slot);
   if (deployment.pinned.valid() && deployment.pinned != id) return;
@@ -378,6 +381,27 @@ std::uint32_t Governor::Impl::pick_group(Instant now) {
   return best;
 }
 
+bool Governor::Impl::try_pinned(std::uint32_t group, std::vector<Event>& events, Instant now) {
+  const ProfileTerms& profile = terms_->profiles[groups_[group].profile];
+  for (const CandidateTerms& candidate : profile.candidates) {
+    const CallId pinned = terms_->deployments[candidate.deployment].pinned;
+    if (!pinned.valid()) continue;
+    const std::uint32_t slot = pinned.slot;
+    const Record& record = calls_[slot];
+    if (id_of(slot) != pinned || record.state != State::queued) continue;
+    const Lane& lane = lanes_[record.lane];
+    if (lane.group != group || lane.head != slot || lane.state != LaneState::ready) continue;
+    if (record.not_before > now) continue;
+    const Try outcome = attempt(slot, now);
+    if (outcome.granted) {
+      events.push_back({id_of(slot), record.call.cookie, record.grant});
+      return true;
+    }
+    if (!outcome.own) maybe_pin(slot, outcome, now);
+  }
+  return false;
+}
+
 bool Governor::Impl::scan_group(Group& group, std::vector<Event>& events, Instant now) {
   passed_.clear();
   Instant soonest = kNever;
@@ -438,7 +462,8 @@ bool Governor::Impl::dispatch(std::vector<Event>& events, std::int64_t& budget, 
     const std::uint32_t index = pick_group(now);
     if (index == kNoIndex) return false;
     if (budget <= 0) return true;
-    if (scan_group(groups_[index], events, now)) --budget;
+    // First whoever all others wait for: it need not be among the oldest that a scan looks at.
+    if (try_pinned(index, events, now) || scan_group(groups_[index], events, now)) --budget;
   }
 }
 

@@ -55,7 +55,8 @@ class Governor::Impl {
     Instant not_before = kDawn;
     std::int32_t attempt = 0;
     bool waited = false;
-    bool doomed = false;  // its ids are of a policy that is gone; it stands in no lane
+    Instant passed_since = kNever;  // others may have gone before it from here on, for its size
+    bool doomed = false;            // its ids are of a policy that is gone; it stands in no lane
     LimitRef limit;
     Cost cost;
     std::uint32_t deployment = 0;
@@ -172,6 +173,7 @@ class Governor::Impl {
   bool dispatch(std::vector<Event>& events, std::int64_t& budget, Instant now);
   std::uint32_t pick_group(Instant now);
   bool scan_group(Group& group, std::vector<Event>& events, Instant now);
+  bool try_pinned(std::uint32_t group, std::vector<Event>& events, Instant now);
   void maybe_pin(std::uint32_t slot, const Try& outcome, Instant now);
   void unpin(std::uint32_t slot);
   void wake_groups(const Terms& terms, std::uint32_t deployment, bool all);

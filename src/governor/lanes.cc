@@ -218,6 +218,7 @@ void Governor::Impl::enqueue(std::uint32_t slot, bool front) {
   record.state = State::queued;
   record.lane = lane_for(record.call);
   record.waited = true;
+  record.passed_since = kNever;
   Lane& lane = lanes_[record.lane];
   // A head that is passed over loses its pin: whoever stands before it now could not start for the
   // pin, nor it for them.

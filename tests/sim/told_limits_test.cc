@@ -51,7 +51,8 @@ constexpr World kTraffic[] = {{"ChatSettled", "chat-settle"},
                               {"ChatAsProduced", "chat-realtime"},
                               {"ReasoningAsProduced", "reasoning-realtime"},
                               {"ReasoningSettled", "reasoning-settle"},
-                              {"LongContext", "long-context"}};
+                              {"LongContext", "long-context"},
+                              {"LongContextOf32", "long-context-32-tenants"}};
 class TokenBound : public testing::TestWithParam<World> {};
 TEST_P(TokenBound, At130Percent) { expect_held("token-bound.yaml", GetParam().style, ""); }
 INSTANTIATE_TEST_SUITE_P(Traffic, TokenBound, testing::ValuesIn(kTraffic), name_of);
