@@ -3,12 +3,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ostream.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <iostream>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -26,6 +28,8 @@
 #include "emulator/settings.h"
 #include "gateway/problem.h"
 #include "load/workload.h"
+#include "sim/claims.h"
+#include "sim/compare.h"
 #include "sim/harness.h"
 
 namespace weir::cli {
@@ -46,7 +50,7 @@ struct Choice {
   std::string keys_config{};
   std::string scenario{};
   sim::RunOptions sim{};
-  std::string sim_what{}, sim_report{}, strategy{};
+  std::string sim_what{}, strategy{};
   std::string shell{};
   std::string page{};
   std::function<int()> action{};
@@ -159,17 +163,43 @@ void add_demo(CLI::App& app, Choice& choice) {
       ->type_name("FILE");
 }
 
+/// Drawn over itself; gone when all is done.
+std::string progress_bar(std::size_t done, std::size_t of) {
+  constexpr std::size_t kWidth = 40;
+  if (done >= of) return "\r\x1b[K";
+  const std::size_t full = done * kWidth / of;
+  return fmt::format("\r[{}{}] {} of {}", std::string(full, '#'), std::string(kWidth - full, ' '),
+                     done, of);
+}
+
+int print_claims(const Choice& choice) {
+  const std::uint64_t seed = choice.sim.seeds.empty() ? 1 : choice.sim.seeds.front();
+  const auto claims = sim::measure_claims(seed, choice.sim.progress);
+  choice.out << (choice.sim.json ? sim::claims_json(claims) : sim::claims_table(claims));
+  return kDone;
+}
+
 int simulate(Choice& choice) {
   const auto refuse = [&choice](std::string_view why, int code) {
     fmt::print(choice.err, "weir sim{}\n", why);
     return code;
   };
-  if (choice.sim_what == "claims") return refuse(" claims: not in this version", kUsage);
+  if (isatty(STDERR_FILENO) == 1) {
+    choice.sim.progress = [](std::size_t done, std::size_t of) {
+      std::cerr << progress_bar(done, of) << std::flush;
+    };
+  }
+  if (choice.sim_what == "claims") return print_claims(choice);
   if (!choice.sim_what.empty()) {
     return refuse(fmt::format(": there is no '{}'; see 'weir sim --help'", choice.sim_what),
                   kUsage);
   }
-  if (!choice.sim_report.empty()) return refuse(" --report: not in this version", kUsage);
+  for (const std::string& ablation : choice.sim.ablations) {
+    const std::string fault = sim::ablation_fault(ablation);
+    if (!fault.empty()) return refuse(" --ablate " + fault, kUsage);
+  }
+  choice.sim.compare =
+      choice.sim.compare || !choice.sim.report.empty() || !choice.sim.ablations.empty();
   if (choice.strategy == "adaptive") {
     return refuse(" --strategy adaptive: not in this version", kUsage);
   }
@@ -207,13 +237,22 @@ void add_sim(CLI::App& app, Choice& choice) {
       ->add_option("--strategy", choice.strategy,
                    "Instead of the scenario's: passthrough, retry, rate or shaping")
       ->type_name("NAME");
-  command->add_option("--report", choice.sim_report, "Write a page" + std::string(kUnbuilt))
+  command->add_flag("--compare", choice.sim.compare,
+                    "Run every published strategy beside the governor, at six loads");
+  command
+      ->add_option("--report", choice.sim.report,
+                   "Write the comparison as one HTML page; means --compare")
       ->type_name("FILE");
+  command
+      ->add_option("--ablate", choice.sim.ablations,
+                   "Add the governor without this; means --compare: " + sim::ablation_names())
+      ->type_name("NAME");
   command->add_option("what", choice.sim_what,
-                      "claims: check published figures" + std::string(kUnbuilt));
+                      "claims: measure the published figures; takes no scenario");
   command->add_option("--seed", choice.sim.seeds, "Only these seeds")->type_name("N");
   command->add_option("--style", choice.sim.style, "Only this style of rules")->type_name("NAME");
-  command->add_option("--load", choice.sim.load, "Only this load")->type_name("NAME");
+  command->add_option("--load", choice.sim.load, "Only this load; of a comparison: as 120%")
+      ->type_name("NAME");
   command->add_flag("--json", choice.sim.json, "Print JSON");
 }
 

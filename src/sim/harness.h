@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -92,6 +93,13 @@ struct RunOptions {
   /// Monotonic seconds, read by the caller's clock, for the speed of the simulation; absent: not
   /// printed.
   std::function<double()> wall_seconds;
+  /// Every published strategy beside the governor (compare.h) instead of the file's goals; `load`
+  /// and the loads are then those of the comparison.
+  bool compare = false;
+  std::string report;                  ///< not empty: where a comparison's page is written
+  std::vector<std::string> ablations;  ///< further contenders: the governor without these
+  /// Told after each world of a comparison: how many of how many are done.
+  std::function<void(std::size_t, std::size_t)> progress;
 };
 
 /// Runs every world of the file with every seed and writes a table, or JSON, to `out` and faults to

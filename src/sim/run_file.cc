@@ -6,7 +6,9 @@
 #include <ostream>
 #include <utility>
 
+#include "sim/compare.h"
 #include "sim/harness.h"
+#include "sim/html_report.h"
 #include "sim/report.h"
 #include "sim/workload.h"
 
@@ -40,6 +42,35 @@ Result<void> choose(const RunOptions& options, std::vector<Scenario>& scenarios)
   return {};
 }
 
+/// Every strategy beside the governor, and the page where one was asked for.
+int run_comparison(const ScenarioSet& set, const std::vector<std::uint64_t>& seeds,
+                   const RunOptions& options, std::ostream& out, std::ostream& faults) {
+  CompareOptions chosen;
+  chosen.seeds = seeds;
+  // Six loads and eight strategies make many runs; the file's further seeds are there to be asked.
+  if (options.seeds.empty() && !chosen.seeds.empty()) chosen.seeds.resize(1);
+  chosen.load = options.load;
+  chosen.ablations = options.ablations;
+  chosen.progress = options.progress;
+  const Result<Comparison> compared = compare(set.name, set.about, set.scenarios, chosen);
+  if (!compared) {
+    faults << compared.error().text << '\n';
+    return 3;
+  }
+  out << (options.json ? compare_json(*compared) : compare_table(*compared));
+  if (!options.report.empty()) {
+    std::ofstream page(options.report, std::ios::binary);
+    page << compare_html(*compared) << std::flush;
+    if (!page) {
+      faults << "The page '" << options.report << "' cannot be written; name another file.\n";
+      return 1;
+    }
+  }
+  const std::vector<std::string> wrong = compared->faults();
+  for (const std::string& one : wrong) faults << one << '\n';
+  return wrong.empty() ? 0 : 1;
+}
+
 }  // namespace
 
 int run_scenario_file(const std::string& path, const RunOptions& options, std::ostream& out,
@@ -49,12 +80,15 @@ int run_scenario_file(const std::string& path, const RunOptions& options, std::o
     faults << loaded.error().text << '\n';
     return 3;
   }
-  if (const Result<void> chosen = choose(options, loaded->scenarios); !chosen) {
+  RunOptions of_file = options;
+  if (options.compare) of_file.load.clear();  // a comparison has loads of its own
+  if (const Result<void> chosen = choose(of_file, loaded->scenarios); !chosen) {
     faults << chosen.error().text << '\n';
     return 3;
   }
   const double start = options.wall_seconds ? options.wall_seconds() : 0;
   const std::vector<std::uint64_t>& seeds = options.seeds.empty() ? loaded->seeds : options.seeds;
+  if (options.compare) return run_comparison(*loaded, seeds, options, out, faults);
   std::vector<Report> reports;
   for (const Scenario& scenario : loaded->scenarios) {
     for (const std::uint64_t seed : seeds) reports.push_back(run(scenario, seed));
