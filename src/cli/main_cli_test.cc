@@ -69,12 +69,10 @@ TEST(MainCli, WhatIsNotBuiltSaysSoByName) {
 }
 
 TEST(MainCli, WhatTheSimulatorDoesNotDoYetItSaysByName) {
-  const Ran claims = weir({"sim", "claims"});
-  EXPECT_EQ(claims.code, kUsage);
-  EXPECT_EQ(claims.err, "weir sim claims: not in this version\n");
-  const Ran report = weir({"sim", "--scenario", "x.yaml", "--report", "out.html"});
-  EXPECT_EQ(report.code, kUsage);
-  EXPECT_EQ(report.err, "weir sim --report: not in this version\n");
+  EXPECT_EQ(weir({"sim", "--scenario", "x.yaml", "--ablate", "no-mirror"}).err,
+            "weir sim --ablate no-mirror: not in this version\n");
+  EXPECT_EQ(weir({"sim", "--scenario", "x.yaml", "--ablate", "no-luck"}).code, kUsage);
+  EXPECT_EQ(weir({"sim", "clams"}).err, "weir sim: there is no 'clams'; see 'weir sim --help'\n");
   EXPECT_EQ(weir({"sim", "--scenario", "x.yaml", "--strategy", "adaptive"}).err,
             "weir sim --strategy adaptive: not in this version\n");
   EXPECT_NE(weir({"sim", "--scenario", "x.yaml", "--strategy", "hope"}).err.find("is not one of"),

@@ -26,8 +26,7 @@ BaselinePort::Cost BaselinePort::cost_of(const Demand& demand) const {
   const double bytes = static_cast<double>(demand.input_bytes);
   cost.input = demand.input_tokens.value_or(
       std::llround(bytes / std::max(deployment().bytes_per_token, kTiny)));
-  cost.output =
-      demand.max_output_tokens.value_or(std::llround(deployment().mean_output_tokens));
+  cost.output = demand.max_output_tokens.value_or(std::llround(deployment().mean_output_tokens));
   return cost;
 }
 
@@ -144,8 +143,7 @@ Instant BaselinePort::next_deadline() const {
   return due;
 }
 
-governor::Verdict BaselinePort::rejected(CallId call, const Signal&, bool replayable,
-                                         Instant now) {
+governor::Verdict BaselinePort::rejected(CallId call, const Signal&, bool replayable, Instant now) {
   Held* held = find(call);
   if (held == nullptr || held->state != State::under_way) return governor::GaveUp{};
   --under_way_;

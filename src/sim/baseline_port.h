@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -36,8 +35,7 @@ class BaselinePort : public GovernorPort {
   void sent(CallId, Instant, Instant) final {}
   void progress(CallId, std::int64_t, Instant) final {}
   void signal(DeploymentId, const Signal&, Instant) final {}
-  governor::Verdict rejected(CallId call, const Signal& signal, bool replayable,
-                             Instant now) final;
+  governor::Verdict rejected(CallId call, const Signal& signal, bool replayable, Instant now) final;
   governor::Settled settle(CallId call, const Settlement& settlement, Instant now) final;
   void cancel(CallId call, Instant now) final;
   void snapshot(governor::Snapshot& into, Instant now) const final;

@@ -66,7 +66,8 @@ void Recording::charge(std::size_t index, const Track& track, const Usage& usage
       rule.unit == Unit::input_tokens ? 0.0 : static_cast<double>(usage.output_tokens);
   switch (rule.count) {
     case Counting::reserve: {
-      const double most = rule.unit == Unit::input_tokens ? 0 : static_cast<double>(track.max_output);
+      const double most =
+          rule.unit == Unit::input_tokens ? 0 : static_cast<double>(track.max_output);
       return add(to, track.left, input + most);
     }
     case Counting::reserve_refund: return add(to, track.left, input + output);

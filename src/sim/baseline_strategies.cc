@@ -24,7 +24,8 @@ std::int64_t slots_for(const std::vector<Rule>& rules) {
   std::int64_t told = 0;
   std::int64_t window = 0;
   for (const Rule& rule : rules) {
-    if (rule.unit == Unit::concurrency) told = told == 0 ? rule.amount : std::min(told, rule.amount);
+    if (rule.unit == Unit::concurrency)
+      told = told == 0 ? rule.amount : std::min(told, rule.amount);
     if (rule.unit == Unit::requests) window = std::max(window, rule.amount);
   }
   return told > 0 ? told : window;
@@ -77,8 +78,7 @@ DualBucket::DualBucket(std::shared_ptr<const Policy> policy, std::uint64_t seed)
 
 double DualBucket::at_door(const Rule& rule, const Cost& cost) {
   if (rule.unit == Unit::requests) return 1;
-  const bool reserves =
-      rule.count == Counting::reserve || rule.count == Counting::reserve_refund;
+  const bool reserves = rule.count == Counting::reserve || rule.count == Counting::reserve_refund;
   std::int64_t tokens = rule.unit == Unit::output_tokens ? 0 : cost.input;
   if (reserves && rule.unit != Unit::input_tokens) tokens += cost.output;
   return static_cast<double>(tokens);
@@ -104,8 +104,8 @@ void DualBucket::ended(const Cost& cost, const End& end, Instant now) {
     if (end.rejected) continue;
     double used = 0;
     if (!end.rejected) {
-      const bool sees_output = one.rule.unit != Unit::input_tokens &&
-                               one.rule.count != Counting::input;
+      const bool sees_output =
+          one.rule.unit != Unit::input_tokens && one.rule.count != Counting::input;
       if (one.rule.unit != Unit::output_tokens) used += static_cast<double>(end.used.input_tokens);
       if (sees_output) {
         // A provider that reserves keeps what was reserved, whatever was produced.
@@ -146,7 +146,8 @@ double ElasticBoundary::guide() const {
 }
 
 Instant ElasticBoundary::may_go(const Cost&, Instant now) const {
-  return std::max(now, saturating_add(last_departure_, from_seconds(1 / rate_)));
+  const Instant paced = saturating_add(last_departure_, from_seconds(1 / rate_));
+  return std::max({now, paced, drained_});
 }
 
 void ElasticBoundary::goes(const Cost&, Instant now) {
@@ -158,10 +159,10 @@ void ElasticBoundary::ended(const Cost&, const End& end, Instant now) {
   constexpr double kWeight = 0.1;
   constexpr double kSlowWeight = 0.02;
   if (end.rejected) {
-    if (now < cool_until_) return;
-    mark_ = std::max(success_, 0.05 * guide());
+    if (now < drained_) return;
+    mark_ = std::max(0.97 * success_, 0.05 * guide());
     rate_ = std::max(0.7 * rate_, 0.05 * guide());
-    cool_until_ = now + std::chrono::seconds(5);
+    drained_ = now + std::chrono::seconds(1);
     return;
   }
   ++successes_;
@@ -178,9 +179,11 @@ void ElasticBoundary::tick(Instant now) {
   next_tick_ = now + std::chrono::seconds(1);
   const double per_second = static_cast<double>(successes_) / std::max(to_seconds(since), 1.0);
   successes_ = 0;
+  // Nothing goes while it drains, which says nothing about what would succeed.
+  if (now < drained_) return;
   success_ += 0.3 * (per_second - success_);
-  if (now < cool_until_ || congested_) return;
-  const double step = 0.005 * guide();
+  if (congested_) return;
+  const double step = 0.002 * guide();
   if (rate_ < mark_) {
     rate_ = std::min(rate_ + 0.2 * (mark_ - rate_) + step, std::max(mark_, rate_ + step));
   } else {
@@ -226,9 +229,8 @@ const std::vector<BaselineStrategy>& baseline_strategies() {
 
 const BaselineStrategy* find_baseline(std::string_view name) {
   const auto& all = baseline_strategies();
-  const auto found = std::find_if(all.begin(), all.end(), [&](const BaselineStrategy& one) {
-    return one.name == name;
-  });
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const BaselineStrategy& one) { return one.name == name; });
   return found == all.end() ? nullptr : &*found;
 }
 

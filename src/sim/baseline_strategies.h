@@ -100,19 +100,20 @@ class DualBucket final : public JitterRetry {
 
 /// Adaptive: elastic boundary probing (EBP). A rate of requests, moved once a second:
 ///   success      moving mean (weight 0.3) of successes a second
-///   a 429        rate *= 0.7, the mean of successes is remembered as the high mark, and 5 s nothing
-///                grows
+///   a 429        rate *= 0.7, 0.97 of the mean of successes is remembered as the high mark, and
+///                nothing goes for a second (drain); further 429s in that second change nothing
 ///   congestion   time per output token above twice its moving mean: the rate is held
 ///   below mark   spring: rate += 0.2 * (mark - rate) + step
 ///   above mark   probe: rate += step, and never past 1.2 * success
 ///   idle         after 30 s without a departure the rate starts from half the mark
-/// with step = 0.5 % of the guide rate (the told request quota, also the start) and departures one
+/// with step = 0.2 % of the guide rate (the told request quota, also the start) and departures one
 /// interval of the rate apart; then basic retry. The rate stays within 5 % and 100 % of the guide.
-/// Re-created from a description; the source's own code is not here. Open, and in its favour: one
-/// decrease per 5 s instead of one for each refused attempt (k refusals in flight would give
-/// 0.7^k); the guide is never passed; the mean of the time per token takes each sample in first;
-/// where only tokens are limited, the guide is the token quota over a moving mean of what calls
-/// cost.
+/// Re-created from descriptions; the source's own code is not here. Open, and in its favour: one
+/// decrease a drain instead of one for each refused attempt (k refusals in flight would give
+/// 0.7^k); a drain of 1 s and a step of 0.2 %, the best of 0 to 5 s and 0.05 to 0.5 % against a
+/// hidden limit; the guide is never passed; the mean of the time per token takes each sample in
+/// first; where only tokens are limited, the guide is the token quota over a moving mean of what
+/// calls cost.
 class ElasticBoundary final : public JitterRetry {
  public:
   ElasticBoundary(std::shared_ptr<const Policy> policy, std::uint64_t seed);
@@ -135,7 +136,7 @@ class ElasticBoundary final : public JitterRetry {
   double per_token_ = 0;  ///< moving mean, seconds
   std::int64_t successes_ = 0;
   bool congested_ = false;
-  Instant cool_until_{};
+  Instant drained_{};
   Instant last_departure_{};
   Instant next_tick_{};
 };

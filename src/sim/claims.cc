@@ -24,9 +24,8 @@ class Lab {
       : seed_(seed), progress_(progress), contenders_(contenders({})) {}
 
   Cell run(const Scenario& scenario, std::string_view strategy) {
-    const auto found =
-        std::find_if(contenders_.begin(), contenders_.end(),
-                     [&](const Contender& one) { return one.name == strategy; });
+    const auto found = std::find_if(contenders_.begin(), contenders_.end(),
+                                    [&](const Contender& one) { return one.name == strategy; });
     Cell cell = measure(scenario, *found, {seed_}, false);
     ++done_;
     if (progress_) progress_(std::min(done_, kRuns), kRuns);
@@ -89,17 +88,19 @@ Claim shaping_failures(Lab& lab) {
   claim.id = "shaping-failures";
   claim.claim = "traffic shaping lowers the share of failed calls";
   claim.published = "35 % -> < 2 %";
-  claim.baseline = fmt::format("{:.1f} % -> {:.2f} % ({:.2f} % of attempts refused)",
-                               100 * failures(none), 100 * failures(shaped),
-                               100 * shaped.share_429());
+  claim.baseline =
+      fmt::format("{:.1f} % -> {:.2f} % ({:.2f} % of attempts refused)", 100 * failures(none),
+                  100 * failures(shaped), 100 * shaped.share_429());
   claim.weir = fmt::format("{:.2f} % ({:.2f} % of attempts refused)", 100 * failures(ours),
                            100 * ours.share_429());
   claim.verdict = reproduced_if(failures(none) > 0.25 && failures(shaped) < 0.02);
   claim.reason =
       "true of peaks (150 % for 2 min, then a pause) that clients wait out; of lasting overload "
       "nobody serves more than the quota";
-  claim.figures = {{"none_failures", failures(none)},     {"shaper_failures", failures(shaped)},
-                   {"weir_failures", failures(ours)},     {"shaper_429s", shaped.share_429()},
+  claim.figures = {{"none_failures", failures(none)},
+                   {"shaper_failures", failures(shaped)},
+                   {"weir_failures", failures(ours)},
+                   {"shaper_429s", shaped.share_429()},
                    {"weir_429s", ours.share_429()}};
   return claim;
 }
@@ -143,8 +144,14 @@ Claim whole_system(Lab& lab) {
   Scenario requests = minute_world();
   set_load(requests, 1.2);
   Scenario tokens = minute_world();
-  tokens.workload.input_mean = 900;
-  tokens.workload.output_mean = 500;
+  tokens.horizon = minutes(30);
+  tokens.measure_from = minutes(2);
+  tokens.workload.streaming_share = 1;
+  tokens.workload.input_mean = 1100;
+  tokens.workload.output_mean = 250;
+  set_rules(tokens, {requests_per(900, minutes(1), Enforcement::sliding),
+                     {Unit::total_tokens, 1'000'000, minutes(1), Enforcement::sliding,
+                      Counting::settle, std::nullopt}});
   set_load(tokens, 1.2);
   const Cell by_requests = lab.run(requests, "dual-bucket");
   const Cell by_tokens = lab.run(tokens, "dual-bucket");
@@ -158,8 +165,8 @@ Claim whole_system(Lab& lab) {
   claim.id = "whole-system";
   claim.claim = "a shaped system has next to no failures at high use";
   claim.published = "< 0.1 % at > 85 %";
-  claim.baseline = fmt::format("requests scarce: {}; tokens scarce: {}", show(by_requests),
-                               show(by_tokens));
+  claim.baseline =
+      fmt::format("requests scarce: {}; tokens scarce: {}", show(by_requests), show(by_tokens));
   claim.weir = fmt::format("{}; {}", show(ours_requests), show(ours_tokens));
   claim.verdict = reproduced_if(holds(by_requests) && holds(by_tokens));
   claim.reason =
@@ -201,8 +208,7 @@ Scenario burst_world(std::size_t calls, const Rule& rule) {
 /// Of the calls whose first attempt was refused, how many a retry saved.
 double saved(const Cell& cell) {
   const std::int64_t first = cell.served - cell.retries_answered;
-  return ratio(static_cast<double>(cell.retries_answered),
-               static_cast<double>(cell.calls - first));
+  return ratio(static_cast<double>(cell.retries_answered), static_cast<double>(cell.calls - first));
 }
 
 Claim jitter(Lab& lab) {
@@ -269,17 +275,19 @@ Claim adaptive(Lab& lab) {
   claim.claim = "adaptive probing (EBP) against a static limit";
   claim.published = "errors -60 %, throughput +35 %";
   claim.baseline = fmt::format(
-      "guess 167 % of a hidden limit: errors {:+.0f} %, throughput {:+.0f} %; guess 70 %: throughput "
+      "guess 167 % of a hidden limit: errors {:+.0f} %, throughput {:+.0f} %; guess 70 %: "
+      "throughput "
       "{:+.0f} %, errors 0 -> {:.2f} %",
       -100 * fewer, 100 * over_high, 100 * over_low, 100 * ebp.share_429());
-  claim.weir = fmt::format("told right: {:.2f} % refused at {:.1f} % use; told 167 %: {:.1f} % at {:.1f} %",
-                           100 * right.share_429(), 100 * right.use, 100 * wrong.share_429(),
-                           100 * wrong.use);
+  claim.weir = fmt::format(
+      "told right: {:.2f} % refused at {:.1f} % use; told 167 %: {:.1f} % at {:.1f} %",
+      100 * right.share_429(), 100 * right.use, 100 * wrong.share_429(), 100 * wrong.use);
   // Both at once, against the same static limit.
   claim.verdict = reproduced_if((fewer >= 0.6 && over_high >= 0.35) ||
                                 (low.share_429() > 0 && over_low >= 0.35));
   claim.reason =
-      "each figure needs another static guess to compare with: fewer errors than one too high, more "
+      "each figure needs another static guess to compare with: fewer errors than one too high, "
+      "more "
       "throughput than one too low; never both";
   claim.figures = {{"errors_cut", fewer},
                    {"throughput_over_low", over_low},
@@ -384,10 +392,10 @@ std::string claims_table(const std::vector<Claim>& claims) {
     const auto or_dash = [](const std::string& text) {
       return text.empty() ? std::string("-") : text;
     };
-    fmt::format_to(to,
-                   "\n{}: {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}: {}\n", claim.id,
-                   claim.claim, "published", claim.published, "method", or_dash(claim.baseline),
-                   "weir", or_dash(claim.weir), "verdict", name(claim.verdict), claim.reason);
+    fmt::format_to(to, "\n{}: {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}\n  {:<10} {}: {}\n",
+                   claim.id, claim.claim, "published", claim.published, "method",
+                   or_dash(claim.baseline), "weir", or_dash(claim.weir), "verdict",
+                   name(claim.verdict), claim.reason);
   }
   return out;
 }

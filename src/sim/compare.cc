@@ -90,20 +90,19 @@ void append_cell(std::string& out, const Cell& cell) {
                  cell.style, cell.load, cell.strategy, cell.load_share);
   fmt::format_to(to, R"("calls":{},"served":{},"attempts":{},"provider_429s":{},)", cell.calls,
                  cell.served, cell.attempts, cell.rejected);
-  fmt::format_to(
-      to,
-      R"("success":{:.6f},"share_429":{:.6f},"attempts_per_call":{:.6f},"use":{:.6f},)"
-      R"("fifo_use":{:.6f},"use_of_fifo":{:.6f},"most_use":{:.6f},"wait_p50_s":{:.6f},)"
-      R"("wait_p99_s":{:.6f},"window_ratio":{:.6f},"beats_oracle":{})",
-      cell.success(), cell.share_429(), cell.attempts_per_call(), cell.use, cell.fifo_use,
-      cell.use_of_fifo(), cell.ceiling, cell.p50_s, cell.p99_s, cell.worst_window,
-      cell.beats_ceiling);
+  fmt::format_to(to,
+                 R"("success":{:.6f},"share_429":{:.6f},"attempts_per_call":{:.6f},"use":{:.6f},)"
+                 R"("fifo_use":{:.6f},"use_of_fifo":{:.6f},"most_use":{:.6f},"wait_p50_s":{:.6f},)"
+                 R"("wait_p99_s":{:.6f},"window_ratio":{:.6f},"beats_oracle":{})",
+                 cell.success(), cell.share_429(), cell.attempts_per_call(), cell.use,
+                 cell.fifo_use, cell.use_of_fifo(), cell.ceiling, cell.p50_s, cell.p99_s,
+                 cell.worst_window, cell.beats_ceiling);
   if (!cell.series.empty()) {
     out += R"(,"series":[)";
     const char* comma = "";
     for (const SeriesPoint& point : cell.series) {
-      fmt::format_to(to, "{}[{:.0f},{:.3f},{:.3f},{:.4f}]", comma, point.at_s,
-                     point.accepted_per_s, point.refused_per_s, point.window_share);
+      fmt::format_to(to, "{}[{:.0f},{:.3f},{:.3f},{:.4f}]", comma, point.at_s, point.accepted_per_s,
+                     point.refused_per_s, point.window_share);
       comma = ",";
     }
     out += ']';
@@ -176,15 +175,13 @@ std::vector<Contender> contenders(const std::vector<std::string>& ablations) {
 }
 
 double most_use(const Scenario& scenario, std::uint64_t seed, double worst_window) {
-  const std::vector<Arrival> arrivals =
-      make_arrivals(scenario.workload, scenario.horizon, seed);
+  const std::vector<Arrival> arrivals = make_arrivals(scenario.workload, scenario.horizon, seed);
   const Duration span = scenario.horizon - scenario.measure_from;
   const double over = std::max(worst_window, 1.0);
   double most = 0;
   for (const Rule& rule : scenario.provider.rules) {
     if (rule.unit == Unit::concurrency || rule.amount <= 0 || span.count() <= 0) continue;
-    const bool reserves =
-        rule.count == Counting::reserve || rule.count == Counting::reserve_refund;
+    const bool reserves = rule.count == Counting::reserve || rule.count == Counting::reserve_refund;
     double asked = 0;
     for (Arrival arrival : arrivals) {
       if (reserves && !arrival.max_output_tokens) {
@@ -287,8 +284,7 @@ const Cell* Comparison::find(std::string_view style, std::string_view load,
 std::vector<std::string> Comparison::faults() const {
   std::vector<std::string> found;
   for (const Cell& cell : cells) {
-    const std::string where =
-        fmt::format("{} at {} {}", cell.strategy, cell.style, cell.load);
+    const std::string where = fmt::format("{} at {} {}", cell.strategy, cell.style, cell.load);
     if (cell.beats_ceiling) {
       found.push_back(fmt::format("{} beats its oracle: {:.4f} of the limit, {:.4f} is the most",
                                   where, cell.use, cell.ceiling));
@@ -356,7 +352,8 @@ std::string compare_table(const Comparison& comparison) {
   auto to = std::back_inserter(out);
   for (std::size_t index = 0; index < comparison.styles.size(); ++index) {
     const std::string& style = comparison.styles[index];
-    fmt::format_to(to, "\n{}, clients wait up to {:.0f} s\n{:<6} {:<22} {:>9} {:>8} {:>8} {:>7} "
+    fmt::format_to(to,
+                   "\n{}, clients wait up to {:.0f} s\n{:<6} {:<22} {:>9} {:>8} {:>8} {:>7} "
                    "{:>7} {:>9} {:>9} {:>7}\n",
                    style, comparison.patience_s[index], "load", "strategy", "success %", "429s %",
                    "per call", "use %", "of FIFO", "p50 wait", "p99 wait", "window");

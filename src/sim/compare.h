@@ -46,7 +46,7 @@ struct Cell {
   std::vector<SeriesPoint> series;
 
   [[nodiscard]] double success() const;
-  [[nodiscard]] double share_429() const;          ///< of attempts
+  [[nodiscard]] double share_429() const;  ///< of attempts
   [[nodiscard]] double attempts_per_call() const;
   [[nodiscard]] double use_of_fifo() const;
 };

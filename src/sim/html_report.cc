@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <string_view>
 #include <vector>
@@ -31,7 +30,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var
 h1 {{ line-height: 1.2; }} h2 {{ margin-top: 3rem; border-top: 1px solid var(--line);
   padding-top: 1rem; }}
 p, li {{ max-width: 46rem; }}
-.charts {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(18rem, 1fr)); gap: 1rem; }}
+.charts {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(16rem, 1fr)); gap: 1rem; }}
 figure {{ margin: 0; background: var(--card); border-radius: .5rem; padding: .6rem .8rem; }}
 figcaption {{ font-size: .85rem; color: var(--soft); }}
 figcaption b {{ color: var(--ink); }}
@@ -67,19 +66,19 @@ std::string text(std::string_view raw) {
 }
 
 /// Curves are told apart by colour, dashes and a mark, so that none of the three is needed.
-constexpr std::array<std::string_view, 10> kDashes = {"2 3", "6 3", "6 2 2 2", "8 2", "3 2",
-                                                      "1 2", "10 3 2 3", "", "4 4", "2 6"};
+constexpr std::array<std::string_view, 10> kDashes = {"2 3", "6 3",      "6 2 2 2", "8 2", "3 2",
+                                                      "1 2", "10 3 2 3", "",        "4 4", "2 6"};
 
 std::string mark(std::size_t which, double x, double y) {
   const std::string colour = fmt::format("var(--s{})", which % 10);
   switch (which % 4) {
-    case 0: return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>)", x, y, colour);
+    case 0:
+      return fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>)", x, y, colour);
     case 1:
       return fmt::format(R"(<rect x="{:.1f}" y="{:.1f}" width="5" height="5" fill="{}"/>)", x - 2.5,
                          y - 2.5, colour);
     case 2:
-      return fmt::format(
-          R"(<path d="M{:.1f} {:.1f}l3.5 6h-7z" fill="{}"/>)", x, y - 3.5, colour);
+      return fmt::format(R"(<path d="M{:.1f} {:.1f}l3.5 6h-7z" fill="{}"/>)", x, y - 3.5, colour);
     default:
       return fmt::format(R"(<path d="M{:.1f} {:.1f}l3.6 3.6l-3.6 3.6l-3.6 -3.6z" fill="{}"/>)", x,
                          y - 3.6, colour);
@@ -131,7 +130,7 @@ std::string against_load(const Comparison& comparison, const std::string& style,
   top = round_up(top);
   const auto loads = static_cast<double>(std::max<std::size_t>(comparison.loads.size(), 2));
   const auto x_of = [&](std::size_t load) {
-    return kLeft + 8 + static_cast<double>(load) * (kWidth - kLeft - 20) / (loads - 1);
+    return kLeft + 8 + static_cast<double>(load) * (kWidth - kLeft - 26) / (loads - 1);
   };
   const auto y_of = [&](double value) {
     return kHeight - kBottom - value / top * (kHeight - kBottom - kTop);
@@ -144,10 +143,11 @@ std::string against_load(const Comparison& comparison, const std::string& style,
   auto to = std::back_inserter(svg);
   for (int line = 0; line <= 4; ++line) {
     const double value = top * line / 4;
-    fmt::format_to(to,
-                   R"(<line class="grid" x1="{0}" x2="{1}" y1="{2:.1f}" y2="{2:.1f}"/><text x="{3}" )"
-                   R"(y="{4:.1f}" text-anchor="end">{5:.4g}</text>)",
-                   kLeft, kWidth - 4, y_of(value), kLeft - 4, y_of(value) + 4, value);
+    fmt::format_to(
+        to,
+        R"(<line class="grid" x1="{0}" x2="{1}" y1="{2:.1f}" y2="{2:.1f}"/><text x="{3}" )"
+        R"(y="{4:.1f}" text-anchor="end">{5:.4g}</text>)",
+        kLeft, kWidth - 4, y_of(value), kLeft - 4, y_of(value) + 4, value);
   }
   for (std::size_t load = 0; load < comparison.loads.size(); ++load) {
     fmt::format_to(to, R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", x_of(load),
@@ -195,16 +195,15 @@ std::string over_time(const Cell& cell, double tallest, double highest) {
                    y_of(point.window_share, highest));
   }
   fmt::format_to(std::back_inserter(accepted), "L{} {:.1f}z", kWidth, y_of(0, 1));
-  return fmt::format(
-      R"(<figure><figcaption><b>{0}</b>, {1:.2f} % of attempts refused</figcaption>)"
-      R"(<svg viewBox="0 0 {2} {3}" role="img"><title>{0} over time</title>)"
-      R"(<path class="accepted" d="{4}"/><path class="refused" d="{5}{6}z"/>)"
-      R"(<line class="limit" x1="0" x2="{2}" y1="{7:.1f}" y2="{7:.1f}"/>)"
-      R"(<polyline class="window" points="{8}"/><text x="2" y="{9}">0 s</text>)"
-      R"(<text x="{2}" y="{9}" text-anchor="end">{10:.0f} s</text></svg></figure>)"
-      "\n",
-      text(cell.strategy), 100 * cell.share_429(), kWidth, kHeight, accepted, both, back,
-      y_of(1, highest), window, kHeight - 4, span);
+  return fmt::format(R"(<figure><figcaption><b>{0}</b>, {1:.2f} % of attempts refused</figcaption>)"
+                     R"(<svg viewBox="0 0 {2} {3}" role="img"><title>{0} over time</title>)"
+                     R"(<path class="accepted" d="{4}"/><path class="refused" d="{5}{6}z"/>)"
+                     R"(<line class="limit" x1="0" x2="{2}" y1="{7:.1f}" y2="{7:.1f}"/>)"
+                     R"(<polyline class="window" points="{8}"/><text x="2" y="{9}">0 s</text>)"
+                     R"(<text x="{2}" y="{9}" text-anchor="end">{10:.0f} s</text></svg></figure>)"
+                     "\n",
+                     text(cell.strategy), 100 * cell.share_429(), kWidth, kHeight, accepted, both,
+                     back, y_of(1, highest), window, kHeight - 4, span);
 }
 
 std::string strips(const Comparison& comparison, const std::string& style) {
@@ -231,7 +230,7 @@ std::string strips(const Comparison& comparison, const std::string& style) {
 }
 
 struct Column {
-  std::string_view key;   ///< as in the JSON
+  std::string_view key;  ///< as in the JSON
   std::string_view title;
   double (*of)(const Cell&);
   double factor;
@@ -305,7 +304,10 @@ std::string compare_html(const Comparison& comparison) {
       ". Every strategy meets the same calls at the same times; load is their demand as a share "
       "of the provider's scarcest limit. Use is what that limit was charged; FIFO is a clairvoyant "
       "first-in-first-out that knows every length and keeps each window's sum within the limit. "
-      "The same seed gives the same page.</p>\n";
+      "Where use passes the limit, a provider that charges at the end of an answer let more in "
+      "than "
+      "it meant to; the worst window says by how much. Beyond 100 % somebody must go without: then "
+      "the wait is the clients' patience. The same seed gives the same page.</p>\n";
   html += legend(comparison);
   for (const std::string& fault : comparison.faults()) {
     fmt::format_to(to, "<p role=\"alert\"><b>{}</b></p>\n", text(fault));
