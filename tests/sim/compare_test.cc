@@ -9,8 +9,6 @@
 #include <fstream>
 #include <iterator>
 #include <map>
-#include <regex>
-#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -44,34 +42,53 @@ const Comparison& short_comparison() {
 
 using Figures = std::map<std::string, double>;
 
-std::map<std::string, Figures> figures_in_json(const std::string& json) {
-  std::map<std::string, Figures> cells;
-  const std::regex cell(
-      R"re(\{"style":"([^"]*)","load":"([^"]*)","strategy":"([^"]*)"([^}]*)\})re");
-  const std::regex pair(R"re("([a-z0-9_]+)":(-?[0-9.]+))re");
-  for (std::sregex_iterator at(json.begin(), json.end(), cell), end; at != end; ++at) {
-    const std::string rest = (*at)[4];
-    Figures& into = cells[(*at)[1].str() + "|" + (*at)[2].str() + "|" + (*at)[3].str()];
-    for (std::sregex_iterator one(rest.begin(), rest.end(), pair); one != end; ++one) {
-      into[(*one)[1]] = std::stod((*one)[2]);
-    }
-  }
-  return cells;
+/// What stands between `before` and `after`, moving `at` behind it; npos in `at`: no more.
+std::string between(const std::string& text, const std::string& before, const std::string& after,
+                    std::size_t& at) {
+  const std::size_t from = text.find(before, at);
+  const std::size_t until =
+      from == std::string::npos ? from : text.find(after, from + before.size());
+  at = until == std::string::npos ? until : until + after.size();
+  if (until == std::string::npos) return {};
+  return text.substr(from + before.size(), until - from - before.size());
 }
 
-std::map<std::string, Figures> figures_in_page(const std::string& html) {
+/// Cells of the JSON: members with a number.
+std::map<std::string, Figures> figures_in_json(const std::string& json) {
   std::map<std::string, Figures> cells;
-  const std::regex row(
-      R"re(<tr data-style="([^"]*)" data-load="([^"]*)" data-strategy="([^"]*)"[^\n]*</tr>)re");
-  const std::regex value(R"re(data-key="([a-z0-9_]+)" data-value="(-?[0-9.]+)")re");
-  for (std::sregex_iterator at(html.begin(), html.end(), row), end; at != end; ++at) {
-    const std::string rest = at->str();
-    Figures& into = cells[(*at)[1].str() + "|" + (*at)[2].str() + "|" + (*at)[3].str()];
-    for (std::sregex_iterator one(rest.begin(), rest.end(), value); one != end; ++one) {
-      into[(*one)[1]] = std::stod((*one)[2]);
+  for (std::size_t at = 0;;) {
+    const std::string cell = between(json, R"({"style":)", "}", at);
+    if (at == std::string::npos) return cells;
+    std::size_t inside = 0;
+    std::string where = between(cell, "\"", "\"", inside);
+    where += "|" + between(cell, R"("load":")", "\"", inside);
+    where += "|" + between(cell, R"("strategy":")", "\"", inside);
+    while (true) {
+      const std::string key = between(cell, R"(,")", R"(":)", inside);
+      if (inside == std::string::npos) break;
+      char* end = nullptr;
+      const double value = std::strtod(cell.c_str() + inside, &end);
+      if (end != cell.c_str() + inside) cells[where][key] = value;
     }
   }
-  return cells;
+}
+
+/// Rows of the page's tables.
+std::map<std::string, Figures> figures_in_page(const std::string& html) {
+  std::map<std::string, Figures> cells;
+  for (std::size_t at = 0;;) {
+    const std::string row = between(html, "<tr data-style=", "</tr>", at);
+    if (at == std::string::npos) return cells;
+    std::size_t inside = 0;
+    std::string where = between(row, "\"", "\"", inside);
+    where += "|" + between(row, "data-load=\"", "\"", inside);
+    where += "|" + between(row, "data-strategy=\"", "\"", inside);
+    while (true) {
+      const std::string key = between(row, "data-key=\"", "\"", inside);
+      if (inside == std::string::npos) break;
+      cells[where][key] = std::stod(between(row, "data-value=\"", "\"", inside));
+    }
+  }
 }
 
 TEST(Compare, ThePageShowsTheFiguresOfTheJson) {
