@@ -71,7 +71,7 @@ void Recording::charge(std::size_t index, const Track& track, const Usage& usage
       return add(to, track.left, input + most);
     }
     case Counting::reserve_refund: return add(to, track.left, input + output);
-    case Counting::settle: return add(to, now, input + output);
+    case Counting::settle: add(to, track.left, input); return add(to, now, output);
     case Counting::input: return add(to, track.left, input);
     case Counting::realtime:
       add(to, track.left, input);
