@@ -172,7 +172,15 @@ std::string progress_bar(std::size_t done, std::size_t of) {
                      done, of);
 }
 
+/// The claims bring their own worlds; what would change them is refused and not passed over.
 int print_claims(const Choice& choice) {
+  const sim::RunOptions& options = choice.sim;
+  if (!choice.scenario.empty() || !choice.strategy.empty() || !options.trace.empty() ||
+      !options.style.empty() || !options.load.empty() || !options.report.empty() ||
+      !options.ablations.empty() || options.compare || options.seeds.size() > 1) {
+    fmt::print(choice.err, "weir sim claims takes --json and one --seed, nothing else\n");
+    return kUsage;
+  }
   const std::uint64_t seed = choice.sim.seeds.empty() ? 1 : choice.sim.seeds.front();
   const auto claims = sim::measure_claims(seed, choice.sim.progress);
   choice.out << (choice.sim.json ? sim::claims_json(claims) : sim::claims_table(claims));
