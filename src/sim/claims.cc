@@ -282,7 +282,8 @@ Claim adaptive(Lab& lab) {
   claim.weir = fmt::format(
       "told right: {:.2f} % refused at {:.1f} % use; told 167 %: {:.1f} % at {:.1f} %",
       100 * right.share_429(), 100 * right.use, 100 * wrong.share_429(), 100 * wrong.use);
-  // Both at once, against the same static limit.
+  // Both at once, against one and the same static limit; where that one is never refused there is
+  // nothing to cut.
   claim.verdict = reproduced_if((fewer >= 0.6 && over_high >= 0.35) ||
                                 (low.share_429() > 0 && over_low >= 0.35));
   claim.reason =
