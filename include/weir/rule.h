@@ -11,8 +11,20 @@
 
 namespace weir {
 
-/// How a limit's window moves. `unknown` is kept safe under sliding, fixed and bucket alike.
-enum class Enforcement : std::uint8_t { sliding, fixed, bucket, unknown };
+/// How a limit's window moves.
+///   counter  two fixed windows of a phase nobody tells; what the older one held counts by the
+///   share
+///            of it that a window ending now still covers: cur + prev * (1 - f)
+///   leaky    a bucket that is one deep unless its `burst` says otherwise: only evenly spaced
+///            traffic passes. The emulator and the simulator have it; the configuration's word for
+///            it is a bucket with a burst
+///   unknown  kept safe under sliding, fixed and bucket alike
+enum class Enforcement : std::uint8_t { sliding, fixed, bucket, counter, leaky, unknown };
+
+/// Whether the limit is a level that refills, and not a window that forgets.
+constexpr bool refills(Enforcement enforcement) {
+  return enforcement == Enforcement::bucket || enforcement == Enforcement::leaky;
+}
 
 /// When and what a provider counts against a token limit.
 enum class Counting : std::uint8_t {
@@ -28,6 +40,8 @@ constexpr std::string_view name(Enforcement enforcement) {
     case Enforcement::sliding: return "sliding";
     case Enforcement::fixed: return "fixed";
     case Enforcement::bucket: return "bucket";
+    case Enforcement::counter: return "counter";
+    case Enforcement::leaky: return "leaky";
     case Enforcement::unknown: return "unknown";
   }
   return "unknown";
@@ -54,8 +68,16 @@ struct Rule {
   Duration window{0};
   Enforcement enforce = Enforcement::unknown;
   Counting count = Counting::settle;
-  /// Bucket only: its depth; absent: `amount`.
+  /// Bucket and leaky only: the depth; absent: `amount`, and 1 for leaky.
   std::optional<std::int64_t> burst;
+
+  /// The most that can be counted at once.
+  [[nodiscard]] constexpr std::int64_t depth() const {
+    if (enforce == Enforcement::bucket) return burst.value_or(amount);
+    if (enforce != Enforcement::leaky) return amount;
+    const std::int64_t wanted = burst.value_or(1);
+    return amount <= 0 ? 0 : wanted < 1 ? 1 : wanted;
+  }
 
   bool operator==(const Rule&) const = default;
 };

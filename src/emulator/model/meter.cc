@@ -40,23 +40,32 @@ Meter::Meter(const Rule& rule, Duration phase, Instant now)
   level_ = full();
 }
 
-std::int64_t Meter::capacity() const {
-  if (rule_.enforce == Enforcement::bucket) return rule_.burst.value_or(rule_.amount);
-  return rule_.amount;
+std::int64_t Meter::capacity() const { return rule_.depth(); }
+
+Meter::Wide Meter::elapsed(Instant now) const {
+  const Wide edge = Wide{window_number_} * scale() + phase_.count();
+  return Wide{now.time_since_epoch().count()} - edge;
+}
+
+Meter::Wide Meter::estimate(Instant now) const {
+  return Wide{sum_} * scale() + Wide{previous_} * (scale() - elapsed(now));
+}
+
+void Meter::open_window(std::int64_t number) {
+  if (number == window_number_) return;
+  const bool next = number == window_number_ + 1;
+  previous_ = next && rule_.enforce == Enforcement::counter ? sum_ : 0;
+  window_number_ = number;
+  sum_ = 0;
 }
 
 Instant Meter::move_to(Instant now) {
   if (now < latest_) now = latest_;
   switch (rule_.enforce) {
-    case Enforcement::fixed: {
-      const std::int64_t number = number_of_window(now, phase_, rule_.window);
-      if (number != window_number_) {
-        window_number_ = number;
-        sum_ = 0;
-      }
-      break;
-    }
-    case Enforcement::bucket: {
+    case Enforcement::fixed:
+    case Enforcement::counter: open_window(number_of_window(now, phase_, rule_.window)); break;
+    case Enforcement::bucket:
+    case Enforcement::leaky: {
       const Wide gained = Wide{saturating_sub(now, latest_).count()} * rule_.amount;
       level_ = std::min(full(), level_ + gained);
       break;
@@ -83,13 +92,13 @@ void Meter::lower_level(Wide by) {
 Charge Meter::add(std::int64_t amount, Instant now) {
   now = move_to(now);
   amount = std::max<std::int64_t>(amount, 0);
-  if (rule_.enforce == Enforcement::bucket) {
+  if (refills(rule_.enforce)) {
     lower_level(Wide{amount} * scale());
     return {0, amount};
   }
   amount = std::min(amount, INT64_MAX - sum_);
   sum_ += amount;
-  if (rule_.enforce == Enforcement::fixed) {
+  if (rule_.enforce == Enforcement::fixed || rule_.enforce == Enforcement::counter) {
     return {static_cast<std::uint64_t>(window_number_), amount};
   }
   if (log_.size() >= kMaxEntries) {
@@ -105,13 +114,15 @@ Charge Meter::add(std::int64_t amount, Instant now) {
 void Meter::give_back(const Charge& charge, std::int64_t amount, Instant now) {
   move_to(now);
   amount = std::clamp<std::int64_t>(amount, 0, charge.amount);
-  if (rule_.enforce == Enforcement::bucket) {
+  if (refills(rule_.enforce)) {
     level_ = std::min(full(), level_ + Wide{amount} * scale());
     return;
   }
-  if (rule_.enforce == Enforcement::fixed) {
+  if (rule_.enforce == Enforcement::fixed || rule_.enforce == Enforcement::counter) {
     if (charge.mark == static_cast<std::uint64_t>(window_number_)) {
       sum_ -= std::min(amount, sum_);
+    } else if (charge.mark == static_cast<std::uint64_t>(window_number_ - 1)) {
+      previous_ -= std::min(amount, previous_);
     }
     return;
   }
@@ -123,7 +134,7 @@ void Meter::give_back(const Charge& charge, std::int64_t amount, Instant now) {
 }
 
 void Meter::add_refused(std::int64_t amount, Instant now) {
-  if (rule_.enforce != Enforcement::bucket) {
+  if (!refills(rule_.enforce)) {
     add(amount, now);
     return;
   }
@@ -132,17 +143,21 @@ void Meter::add_refused(std::int64_t amount, Instant now) {
 }
 
 std::int64_t Meter::used(Instant now) {
-  move_to(now);
-  if (rule_.enforce != Enforcement::bucket) return sum_;
+  now = move_to(now);
   // A part of a unit that is still missing counts as a whole one: it cannot be had yet.
-  const Wide missing = (full() - level_ + scale() - 1) / scale();
+  Wide missing = sum_;
+  if (refills(rule_.enforce)) missing = (full() - level_ + scale() - 1) / scale();
+  if (rule_.enforce == Enforcement::counter) missing = (estimate(now) + scale() - 1) / scale();
   return missing > INT64_MAX ? INT64_MAX : static_cast<std::int64_t>(missing);
 }
 
 bool Meter::has_room(std::int64_t amount, Instant now) {
-  move_to(now);
+  now = move_to(now);
   amount = std::max<std::int64_t>(amount, 0);
-  if (rule_.enforce == Enforcement::bucket) return level_ >= Wide{amount} * scale();
+  if (refills(rule_.enforce)) return level_ >= Wide{amount} * scale();
+  if (rule_.enforce == Enforcement::counter) {
+    return estimate(now) <= (Wide{rule_.amount} - amount) * scale();
+  }
   return sum_ <= rule_.amount && amount <= rule_.amount - sum_;
 }
 
@@ -151,7 +166,9 @@ Duration Meter::wait_for(std::int64_t amount, Instant now) {
   if (has_room(amount, now)) return Duration{0};
   if (never_fits(amount)) return kForever;
   switch (rule_.enforce) {
-    case Enforcement::bucket: {
+    case Enforcement::counter: return counter_wait(amount, now);
+    case Enforcement::bucket:
+    case Enforcement::leaky: {
       if (rule_.amount == 0) return kForever;
       const Wide missing = Wide{amount} * scale() - level_;
       return held((missing + rule_.amount - 1) / rule_.amount);
@@ -174,10 +191,26 @@ Duration Meter::wait_for(std::int64_t amount, Instant now) {
   return time_to_empty(now);
 }
 
+Duration Meter::counter_wait(std::int64_t amount, Instant now) const {
+  // The estimate falls on a line of slope previous/W to the edge, and of slope sum/W after it.
+  const Wide free = Wide{rule_.amount} - amount;
+  const Wide passed = elapsed(now);
+  const auto until = [&](Wide room, Wide older) {
+    return scale() - room * scale() / std::max<Wide>(older, 1);
+  };
+  if (Wide{sum_} <= free) return held(until(free - sum_, previous_) - passed);
+  return held(scale() - passed + until(free, sum_));
+}
+
 Duration Meter::time_to_empty(Instant now) {
   now = move_to(now);
   switch (rule_.enforce) {
-    case Enforcement::bucket: {
+    case Enforcement::counter: {
+      if (sum_ == 0 && previous_ == 0) return Duration{0};
+      return held((sum_ > 0 ? 2 : 1) * scale() - elapsed(now));
+    }
+    case Enforcement::bucket:
+    case Enforcement::leaky: {
       if (level_ >= full()) return Duration{0};
       if (rule_.amount == 0) return kForever;
       return held((full() - level_ + rule_.amount - 1) / rule_.amount);

@@ -20,9 +20,14 @@ struct Charge {
 ///   sliding  every charge counts for one window from its own instant: used = sum of (now-W, now]
 ///   fixed    charges count until the next boundary phase + k*W, then all are forgotten
 ///   bucket   a level of at most `burst` (or `amount`) refilled at amount/W; used = depth - level
-/// Amounts are whole numbers; the bucket keeps its level in amount x nanoseconds on 128 bits, so
+///   leaky    the same with a depth of 1, or `burst`: charges pass one by one, W/amount apart
+///   counter  two fixed windows: used = cur + prev * (1 - f), f the part of the current one that
+///            has passed; the estimate refuses, whatever the true sum of the last W is
+/// Amounts are whole numbers; buckets and counters are kept in amount x nanoseconds on 128 bits, so
 /// nothing is ever rounded. Example: 10 per second, bucket: after 10 charges at t = 0 the level is
-/// 0; at 100 ms it is exactly 1 and `used` is 9.
+/// 0; at 100 ms it is exactly 1 and `used` is 9. Example: 60 per 60 s, counter of phase 0: 60
+/// charges at t = 0 count 60 until t = 60 s, 45 at 75 s, 30 at 90 s; the 31st of the second window
+/// waits until 91 s. A sliding window would have taken all 60 at t = 60 s.
 ///
 /// Bound: the sliding log holds at most kMaxEntries charges. When it is full the two oldest become
 /// one with the younger's instant, which only counts the older a little too long.
@@ -67,6 +72,12 @@ class Meter {
   Instant move_to(Instant now);
   [[nodiscard]] Wide scale() const { return Wide{rule_.window.count()}; }
   [[nodiscard]] Wide full() const { return Wide{capacity()} * scale(); }
+  /// Since the current window's edge.
+  [[nodiscard]] Wide elapsed(Instant now) const;
+  /// counter: the estimate in amount x nanoseconds.
+  [[nodiscard]] Wide estimate(Instant now) const;
+  void open_window(std::int64_t number);
+  [[nodiscard]] Duration counter_wait(std::int64_t amount, Instant now) const;
   void lower_level(Wide by);
 
   Rule rule_;
@@ -76,9 +87,10 @@ class Meter {
   std::deque<Entry> log_;
   std::uint64_t popped_ = 0;
   std::int64_t sum_ = 0;
-  // fixed: the number of the current window
+  // fixed, counter: the number of the current window; counter: what the one before it held
   std::int64_t window_number_ = 0;
-  // bucket: amount x nanoseconds
+  std::int64_t previous_ = 0;
+  // bucket, leaky: amount x nanoseconds
   Wide level_ = 0;
 };
 

@@ -21,6 +21,11 @@ std::int64_t tokens_of(Unit unit, std::int64_t input, std::int64_t output) {
   return 0;
 }
 
+bool whole_days(Duration window) {
+  constexpr Duration kDay = std::chrono::hours(24);
+  return window >= kDay && window % kDay == Duration{0};
+}
+
 bool counts_tokens(Unit unit) { return unit != Unit::requests && unit != Unit::concurrency; }
 
 /// What a rule charges at the door.
@@ -51,6 +56,11 @@ ProviderRules::ProviderRules(const ProviderSettings& settings, Instant now)
     if (meters_.size() >= kMaxRules) break;
     meters_.push_back(make(rule, now));
   }
+  for (const GrowthSettings& growth : settings_.growth) {
+    if (growth_.size() >= kMaxRules) break;
+    if (growth.of == Unit::concurrency) continue;
+    growth_.emplace_back(growth, settings_.seed + growth_.size(), now);
+  }
   counters_.refused_by_rule.assign(meters_.size(), 0);
 }
 
@@ -64,17 +74,18 @@ ProviderRules::Metered ProviderRules::make(const Rule& rule, Instant now) {
   }
   const auto window = static_cast<std::uint64_t>(std::max<std::int64_t>(rule.window.count(), 1));
   const Duration random_phase(static_cast<std::int64_t>(rng_.below(window)));
-  return {next_meter_++, Meter(decided, settings_.phase.value_or(random_phase), now)};
+  Duration phase = settings_.phase.value_or(random_phase);
+  if (whole_days(rule.window)) phase = settings_.day_phase;
+  return {next_meter_++, Meter(decided, phase, now)};
 }
 
 std::int64_t ProviderRules::reserved_output(const AdmitRequest& request) const {
   return request.max_output_tokens.value_or(settings_.default_max_output);
 }
 
-Admission ProviderRules::admit(const AdmitRequest& request, Instant now) {
+Admission ProviderRules::look(const AdmitRequest& request, Instant now) {
   Admission answer;
   if (counters_.inflight >= settings_.max_inflight) {
-    ++counters_.refused;
     answer.retry_after = std::chrono::seconds(1);
     return answer;
   }
@@ -99,16 +110,49 @@ Admission ProviderRules::admit(const AdmitRequest& request, Instant now) {
     answer.retry_after.reset();
     if (wait != kForever && rule.unit != Unit::concurrency) answer.retry_after = wait;
   }
-  if (answer.rule) {
-    ++counters_.refused;
-    ++counters_.refused_by_rule[*answer.rule];
-    if (settings_.rejected_counted) {
-      for (auto& [id, meter] : meters_) {
-        if (meter.rule().unit == Unit::requests) meter.add_refused(1, now);
-      }
-    }
+  if (!answer.rule) look_at_growth(request, answer, now);
+  answer.admitted = !answer.rule && !answer.growth;
+  return answer;
+}
+
+void ProviderRules::look_at_growth(const AdmitRequest& request, Admission& answer, Instant now) {
+  Duration longest{0};
+  for (std::size_t index = 0; index < growth_.size(); ++index) {
+    const Unit unit = growth_[index].settings().of;
+    const std::int64_t amount = counts_tokens(unit) ? tokens_of(unit, request.input_tokens, 0) : 1;
+    const Duration wait = growth_[index].wait_for(std::max<std::int64_t>(amount, 1), now);
+    if (wait <= longest) continue;
+    longest = wait;
+    answer.growth = index;
+    answer.retry_after = wait;
+  }
+}
+
+void ProviderRules::count_refusal(const Admission& answer, Instant now) {
+  ++counters_.refused;
+  if (answer.rule) ++counters_.refused_by_rule[*answer.rule];
+  if (answer.growth) ++counters_.refused_by_growth;
+  const bool by_a_limit = answer.rule || answer.growth;
+  if (!by_a_limit || !settings_.rejected_counted) return;
+  for (auto& [id, meter] : meters_) {
+    if (meter.rule().unit == Unit::requests) meter.add_refused(1, now);
+  }
+}
+
+void ProviderRules::grow(Unit unit, std::int64_t amount, Instant now) {
+  if (amount <= 0) return;
+  for (GrowthMeter& growth : growth_) {
+    if (growth.settings().of == unit) growth.add(amount, now);
+  }
+}
+
+Admission ProviderRules::admit(const AdmitRequest& request, Instant now) {
+  Admission answer = look(request, now);
+  if (!answer.admitted) {
+    count_refusal(answer, now);
     return answer;
   }
+  const std::int64_t reserved = reserved_output(request);
   Attempt attempt;
   attempt.input_tokens = std::max<std::int64_t>(request.input_tokens, 0);
   attempt.held.reserve(meters_.size());
@@ -117,7 +161,9 @@ Admission ProviderRules::admit(const AdmitRequest& request, Instant now) {
     const std::int64_t amount = at_admission(meter.rule(), request.input_tokens, reserved);
     attempt.held.push_back({id, meter.add(amount, now), amount});
   }
-  answer.admitted = true;
+  grow(Unit::requests, 1, now);
+  grow(Unit::input_tokens, attempt.input_tokens, now);
+  grow(Unit::total_tokens, attempt.input_tokens, now);
   answer.attempt = next_attempt_++;
   attempts_.emplace(answer.attempt, std::move(attempt));
   ++counters_.admitted;
@@ -177,6 +223,8 @@ void ProviderRules::end(AttemptId id, std::int64_t input, std::int64_t output, E
   input = std::max<std::int64_t>(input, 0);
   output = std::max<std::int64_t>(output, 0);
   correct(attempt, input, output, now);
+  grow(Unit::output_tokens, output, now);
+  grow(Unit::total_tokens, output, now);
   --counters_.inflight;
   switch (how) {
     case End::finished: ++counters_.finished; break;

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "emulator/model/growth.h"
 #include "emulator/model/meter.h"
 #include "weir/rng.h"
 #include "weir/rule.h"
@@ -17,11 +18,14 @@ namespace weir::emulator::model {
 
 /// How a modelled provider limits its traffic.
 struct ProviderSettings {
-  std::vector<Rule> rules;        ///< at most kMaxRules are kept, the first ones
-  bool rejected_counted = false;  ///< a refused attempt counts 1 against every request rule
-  /// Where fixed windows begin, from the epoch of the clock; absent: drawn from the seed, one for
-  /// each rule.
+  std::vector<Rule> rules;             ///< at most kMaxRules are kept, the first ones
+  std::vector<GrowthSettings> growth;  ///< the same; looked at where all rules have room
+  bool rejected_counted = false;       ///< a refused attempt counts 1 against every request rule
+  /// Where fixed windows and counters begin, from the epoch of the clock; absent: drawn from the
+  /// seed, one for each rule. Windows of whole days have a phase of their own.
   std::optional<Duration> phase;
+  /// Where windows of whole days begin. 0: at midnight, if the clock's epoch is one.
+  Duration day_phase{0};
   /// Reserved as output where a request names no maximum.
   std::int64_t default_max_output = 0;
   std::int64_t max_inflight = 1'000'000;  ///< bound of the table of attempts
@@ -41,8 +45,10 @@ using AttemptId = std::uint64_t;
 struct Admission {
   bool admitted = false;
   AttemptId attempt = 0;
-  /// The rule that refuses for longest; absent: the table of attempts is full.
+  /// The rule that refuses for longest; absent: a growth rule refuses, or the table of attempts is
+  /// full.
   std::optional<std::size_t> rule;
+  std::optional<std::size_t> growth;    ///< the growth rule that refuses for longest
   std::optional<Duration> retry_after;  ///< absent: unknown
   bool never_fits = false;              ///< more than a rule holds at all
 };
@@ -60,6 +66,7 @@ struct Counters {
   std::int64_t admitted = 0;
   std::int64_t refused = 0;
   std::vector<std::int64_t> refused_by_rule;
+  std::int64_t refused_by_growth = 0;
   std::int64_t inflight = 0;
   std::int64_t finished = 0;
   std::int64_t aborted = 0;
@@ -78,7 +85,9 @@ struct Counters {
 ///   realtime         input; the output is charged as it is produced and may pass the limit
 ///   input            input, nothing else
 /// of which an input rule sees the input part, an output rule the output part, a total rule both.
-/// All rules are charged or none. Enforcement `unknown` is drawn from the seed.
+/// All rules are charged or none. Enforcement `unknown` is drawn from the seed. Growth rules count
+/// admitted requests, the input at the door and, where they are of output or of all tokens, the
+/// output at the end.
 ///
 /// Pure: no I/O, no clock, no thread. Bounds: rules, attempts, and each log (Meter). An unknown or
 /// ended attempt is ignored, so ending twice changes nothing.
@@ -89,6 +98,8 @@ class ProviderRules {
   ProviderRules(const ProviderSettings& settings, Instant now);
 
   Admission admit(const AdmitRequest& request, Instant now);
+  /// What `admit` would answer, without charging or counting anything; `attempt` stays 0.
+  [[nodiscard]] Admission look(const AdmitRequest& request, Instant now);
   /// `output_tokens`: produced by this attempt so far, not since the last call.
   void produced(AttemptId attempt, std::int64_t output_tokens, Instant now);
   void finish(AttemptId attempt, std::int64_t input_tokens, std::int64_t output_tokens,
@@ -107,6 +118,7 @@ class ProviderRules {
   /// The rule of this unit with the smallest share left; absent: no rule of the unit.
   [[nodiscard]] std::optional<Reading> reading(Unit unit, Instant now);
   [[nodiscard]] const Counters& counters() const { return counters_; }
+  [[nodiscard]] const std::vector<GrowthMeter>& growth() const { return growth_; }
 
  private:
   struct Metered {
@@ -126,6 +138,9 @@ class ProviderRules {
   enum class End : std::uint8_t { finished, aborted, failed };
 
   Metered make(const Rule& rule, Instant now);
+  void look_at_growth(const AdmitRequest& request, Admission& answer, Instant now);
+  void count_refusal(const Admission& answer, Instant now);
+  void grow(Unit unit, std::int64_t amount, Instant now);
   [[nodiscard]] std::int64_t reserved_output(const AdmitRequest& request) const;
   Metered* find(std::uint32_t id);
   void end(AttemptId attempt, std::int64_t input, std::int64_t output, End how, Instant now);
@@ -137,6 +152,7 @@ class ProviderRules {
   std::uint32_t next_meter_ = 1;
   AttemptId next_attempt_ = 1;
   std::vector<Metered> meters_;
+  std::vector<GrowthMeter> growth_;
   std::unordered_map<AttemptId, Attempt> attempts_;
   Counters counters_;
 };

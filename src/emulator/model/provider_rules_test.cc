@@ -148,7 +148,7 @@ TEST(ProviderRules, ConcurrencyIsHeldUntilTheEnd) {
 }
 
 TEST(ProviderRules, UnknownEnforcementComesFromTheSeed) {
-  bool seen[4] = {};
+  bool seen[6] = {};
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     ProviderSettings settings;
     settings.rules = {requests(5, seconds(60), Enforcement::unknown)};
@@ -160,7 +160,56 @@ TEST(ProviderRules, UnknownEnforcementComesFromTheSeed) {
     seen[static_cast<std::size_t>(enforce)] = true;
   }
   EXPECT_TRUE(seen[0] && seen[1] && seen[2]);
-  EXPECT_FALSE(seen[3]);
+  EXPECT_FALSE(seen[3] || seen[4] || seen[5]);
+}
+
+TEST(ProviderRules, WindowsOfWholeDaysBeginAtMidnightWhateverThePhase) {
+  for (const Enforcement enforce : {Enforcement::fixed, Enforcement::counter}) {
+    ProviderSettings settings;
+    settings.rules = {requests(1, std::chrono::hours(24), enforce)};
+    settings.phase = seconds(7);
+    ProviderRules provider(settings, kStart);
+    const Instant late = at(std::chrono::hours(23));
+    EXPECT_TRUE(provider.admit({}, late).admitted);
+    EXPECT_FALSE(provider.admit({}, late).admitted);
+    const bool fixed = enforce == Enforcement::fixed;
+    EXPECT_EQ(provider.admit({}, at(std::chrono::hours(24))).admitted, fixed);
+    settings.day_phase = -std::chrono::hours(2);
+    ProviderRules eastern(settings, kStart);
+    EXPECT_TRUE(eastern.admit({}, at(std::chrono::hours(21))).admitted);
+    EXPECT_EQ(eastern.admit({}, at(std::chrono::hours(22))).admitted, fixed);
+  }
+}
+
+TEST(ProviderRules, GrowthRefusesWithATypeOfItsOwn) {
+  ProviderSettings settings;
+  settings.rules = {requests(30, seconds(60))};
+  settings.growth = {{.of = Unit::requests, .floor = 10}};
+  settings.rejected_counted = true;
+  ProviderRules provider(settings, kStart);
+  for (int call = 0; call < 10; ++call) EXPECT_TRUE(provider.admit({}, kStart).admitted);
+  const Admission looked = provider.look({}, at(seconds(1)));
+  EXPECT_FALSE(looked.admitted);
+  EXPECT_EQ(provider.counters().refused, 0) << "a look leaves no trace";
+  const Admission refused = provider.admit({}, at(seconds(1)));
+  EXPECT_FALSE(refused.rule.has_value());
+  EXPECT_EQ(refused.growth, 0U);
+  EXPECT_EQ(refused.retry_after, Duration(seconds(9)));
+  EXPECT_EQ(provider.counters().refused_by_growth, 1);
+  EXPECT_EQ(provider.readings(at(seconds(1)))[0].remaining, 19) << "the refused one counts";
+  for (int call = 0; call < 19; ++call) provider.admit({}, at(seconds(20)));
+  EXPECT_TRUE(provider.admit({}, at(seconds(20))).rule.has_value()) << "the limit comes first";
+}
+
+TEST(ProviderRules, GrowthOfTokensCountsInputAtTheDoorAndOutputAtTheEnd) {
+  ProviderSettings settings;
+  settings.growth = {{.of = Unit::total_tokens, .floor = 1000}};
+  ProviderRules provider(settings, kStart);
+  const Admission first = provider.admit({400, 5000}, kStart);
+  EXPECT_TRUE(provider.look({600, 5000}, kStart).admitted);
+  provider.finish(first.attempt, 400, 601, at(seconds(1)));
+  EXPECT_FALSE(provider.look({1, 0}, at(seconds(2))).admitted);
+  EXPECT_TRUE(provider.look({1, 0}, at(seconds(10))).admitted);
 }
 
 TEST(ProviderRules, NewRulesKeepWhatWasUsed) {
