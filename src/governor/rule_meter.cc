@@ -37,6 +37,7 @@ constexpr double kMarginMemory = 512;
 constexpr double kMarginTokens = 0.005;
 constexpr Duration kMinute = std::chrono::seconds(60);
 constexpr Duration kHour = std::chrono::hours(1);
+constexpr std::int64_t kLeakyGuard = 10;
 constexpr Duration kGuardFloor = std::chrono::milliseconds(20);
 constexpr Duration kBoostHalf = std::chrono::minutes(10);
 constexpr Duration kShrinkRecovery = std::chrono::minutes(5);
@@ -81,8 +82,19 @@ RuleMeter::RuleMeter(const MeterSettings& settings, Instant now)
   derive();
   if (bucket() && !level()) {
     const double taken = assumed_full() * (1 + cut_share());
-    bucket_.charge(taken, mirror_slope(), now);
+    bucket_.charge(taken, mirror_slope(now), now);
   }
+  keep_counter(static_cast<std::int64_t>(std::min(assumed_full(), 9e18)), now);
+}
+
+void RuleMeter::keep_counter(std::int64_t taken, Instant now) {
+  if (settings_.rule.enforce != Enforcement::counter || bucket() || level()) {
+    counter_.reset();
+    return;
+  }
+  if (counter_) return;
+  counter_ = std::make_unique<CounterMirror>(settings_.rule.window, now);
+  counter_->add(taken, guard(now), now);
 }
 
 void RuleMeter::configure(const MeterSettings& settings, Instant now) {
@@ -93,25 +105,30 @@ void RuleMeter::configure(const MeterSettings& settings, Instant now) {
                                                   : 1;
   if (!level()) {
     pacer_.rescale(factor, pace_slope(now), now);
-    bucket_.rescale(factor, mirror_slope(), now);
+    bucket_.rescale(factor, mirror_slope(now), now);
   }
   settings_ = settings;
   derive();
+  keep_counter(before, now);
   if (was_bucket && !bucket()) log_.add(now, before);
   if (!was_bucket && bucket()) {
-    bucket_.charge(static_cast<double>(before), mirror_slope(), now);
+    bucket_.charge(static_cast<double>(before), mirror_slope(now), now);
   }
 }
 
 void RuleMeter::derive() {
   const Rule& rule = settings_.rule;
-  bucket_kept_ = settings_.force_bucket || rule.enforce == Enforcement::bucket;
+  bucket_kept_ = settings_.force_bucket || refills(rule.enforce);
   rate_ =
       rule.window <= Duration{0} ? 0 : static_cast<double>(rule.amount) / nanoseconds(rule.window);
   keep_free(settings_.side == Side::provider && tokens()
                 ? std::clamp(settings_.margin.value_or(kMarginTokens), 0.0, 0.9)
                 : 0);
   guard_most_ = rule.window / 10;
+  if (rule.enforce == Enforcement::leaky && rule.amount > 0) {
+    // Its guard is a pause after every departure, so it is held to a few of them.
+    guard_most_ = std::min(guard_most_, kLeakyGuard * (rule.window / rule.amount));
+  }
   guard_floor_ = settings_.guard ? *settings_.guard : std::min(kGuardFloor, rule.window / 50);
   largest_ = capacity();
   if (settings_.goes_alone) largest_ = std::max(largest_, settings_.alone_max);
@@ -191,7 +208,17 @@ double RuleMeter::burst(Instant now) const {
   return std::max(std::min(2.0, amount), amount * part);
 }
 
-Slope RuleMeter::mirror_slope() const { return Slope{rate(), kDawn, Duration{0}}; }
+Slope RuleMeter::mirror_slope(Instant now) const {
+  double kept = rate();
+  if (bucket() && settings_.side == Side::provider) {
+    // A bucket that is too shallow for what the delay's spread bunches together is kept by spacing
+    // the departures: 1/R + J apart where its depth is one, of which the provider sees 1/R at
+    // least.
+    const double bunched = rate() * nanoseconds(guard(now));
+    kept /= std::max(1.0, 2 - static_cast<double>(capacity()) + bunched);
+  }
+  return Slope{kept, kDawn, Duration{0}};
+}
 
 Slope RuleMeter::pace_slope(Instant now) const {
   if (blocked_at_ == kDawn && shrunk_ >= 1) return Slope{pace_, start_, settings_.warmup};
@@ -201,6 +228,7 @@ Slope RuleMeter::pace_slope(Instant now) const {
 }
 
 std::int64_t RuleMeter::capacity() const {
+  if (refills(settings_.rule.enforce)) return settings_.rule.depth();
   return bucket() ? settings_.rule.burst.value_or(settings_.rule.amount) : settings_.rule.amount;
 }
 
@@ -267,7 +295,7 @@ Instant RuleMeter::phantom_at_most(std::int64_t most, Instant now) const {
 std::int64_t RuleMeter::used(Instant now) {
   if (level()) return held_;
   if (bucket()) {
-    const double debt = std::ceil(bucket_.debt(mirror_slope(), now) - kSlack);
+    const double debt = std::ceil(bucket_.debt(mirror_slope(now), now) - kSlack);
     return debt >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(debt);
   }
   log_.expire(now, guard(now));
@@ -279,7 +307,8 @@ bool RuleMeter::paced(Instant now) const {
   if (tokens()) return true;
   if (now < paced_until_ || settings_.warmup > Duration{0}) return true;
   if (bucket()) return false;
-  if (settings_.rule.enforce == Enforcement::unknown || settings_.rule.window < kMinute) {
+  if (settings_.rule.enforce == Enforcement::unknown || counter_ ||
+      settings_.rule.window < kMinute) {
     return true;
   }
   // A lump that fills the window at once blocks it for as long as the window is.
@@ -295,9 +324,15 @@ bool RuleMeter::fits(std::int64_t amount, std::int64_t paced_amount, Instant now
   if (saturating_add(taken, amount) > limit(now) && !(taken == 0 && ever_fits(amount))) {
     return false;
   }
+  if (counter_ && !counter_fits(amount, now)) return false;
   if (!paced(now)) return true;
   const double cost = static_cast<double>(std::min(paced_amount, capacity()));
   return pacer_.debt(pace_slope(now), now) + cost <= std::max(burst(now), cost) + kSlack;
+}
+
+bool RuleMeter::counter_fits(std::int64_t amount, Instant now) {
+  const std::int64_t taken = saturating_add(counter_->estimate(guard(now), now), open_);
+  return saturating_add(taken, amount) <= limit(now) || (taken == 0 && ever_fits(amount));
 }
 
 Instant RuleMeter::mirror_when(std::int64_t amount, std::int64_t returned, Instant now) {
@@ -307,7 +342,7 @@ Instant RuleMeter::mirror_when(std::int64_t amount, std::int64_t returned, Insta
     const double level_wanted =
         static_cast<double>(most) - static_cast<double>(open_) + static_cast<double>(returned);
     if (level_wanted < 0) return saturating_add(now, settings_.rule.window);
-    const Instant at = bucket_.falls_to(level_wanted, mirror_slope(), now);
+    const Instant at = bucket_.falls_to(level_wanted, mirror_slope(now), now);
     return std::max(at, soon);
   }
   const std::int64_t taken =
@@ -348,6 +383,11 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
     }
     at = std::max(at, freed);
   }
+  if (counter_ && !counter_fits(amount, now)) {
+    const std::int64_t most = limit(now) - amount - open_ + returned;
+    at =
+        std::max({at, counter_->falls_to(most, guard(now), now), saturating_add(now, Duration{1})});
+  }
   if (paced(now)) {
     const double cost = static_cast<double>(std::min(paced_amount, capacity()));
     const double wanted = std::max(burst(now), cost) - cost;
@@ -358,21 +398,23 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
 
 void RuleMeter::mirror_add(std::int64_t amount, Instant now) {
   if (bucket()) {
-    bucket_.charge(static_cast<double>(amount), mirror_slope(), now);
+    bucket_.charge(static_cast<double>(amount), mirror_slope(now), now);
   } else {
     log_.expire(now, guard(now));
     log_.add(now, amount);
+    if (counter_) counter_->add(amount, guard(now), now);
   }
   if (settings_.goes_alone && amount > capacity() && rate() > 0) {
-    alone_until_ = mirror_slope().reach(now, static_cast<double>(amount));
+    alone_until_ = mirror_slope(now).reach(now, static_cast<double>(amount));
   }
 }
 
 void RuleMeter::mirror_credit(Instant stamp, std::int64_t amount, Instant now) {
   if (bucket()) {
-    bucket_.correct(-static_cast<double>(amount), mirror_slope(), now);
+    bucket_.correct(-static_cast<double>(amount), mirror_slope(now), now);
   } else {
     log_.credit(stamp, amount);
+    if (counter_) counter_->credit(stamp, amount, guard(now), now);
   }
 }
 
@@ -521,13 +563,13 @@ Instant RuleMeter::promise(Instant at, std::int64_t amount) {
   Instant slot = std::max(at, promised_);
   const Duration horizon = std::max(settings_.rule.window, kMinute);
   if (slot > saturating_add(at, horizon)) slot = at;
-  promised_ = mirror_slope().reach(slot, static_cast<double>(std::max<std::int64_t>(amount, 1)));
+  promised_ = mirror_slope(at).reach(slot, static_cast<double>(std::max<std::int64_t>(amount, 1)));
   return slot;
 }
 
 Instant RuleMeter::empties(Instant now) {
   if (level()) return held_ > 0 ? kNever : now;
-  const Slope slope = mirror_slope();
+  const Slope slope = mirror_slope(now);
   if (bucket()) {
     const Instant at = bucket_.falls_to(0, slope, now);
     return open_ > 0 ? slope.reach(at, static_cast<double>(open_)) : at;
@@ -536,6 +578,7 @@ Instant RuleMeter::empties(Instant now) {
   // What is granted and not yet stamped stays for a whole window after its stamp.
   if (open_ > 0) at = std::max(at, saturating_add(now, settings_.rule.window));
   if (phantom(now) > 0) at = std::max(at, phantom_at_most(0, now));
+  if (counter_) at = std::max(at, counter_->falls_to(0, guard(now), now));
   return at;
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "governor/cost.h"
+#include "governor/counter_mirror.h"
 #include "governor/pacer.h"
 #include "governor/window_meter.h"
 #include "weir/rule.h"
@@ -51,8 +53,9 @@ struct Progressed {
 ///        bucket), plus what is assumed to be left from before the start; a call that fits only an
 ///        empty window goes when nothing else is in it.
 /// Sliding and fixed windows of any phase, and a bucket of the same depth, are all kept by the
-/// sliding log: any window holds at most the limit. The guard lengthens the window by the spread of
-/// the network delay, so stamps taken at departure bound sums taken at arrival.
+/// sliding log: any window holds at most the limit. A sliding counter's estimate of whatever phase
+/// is kept beside the log, for it can be above every true sum. The guard lengthens the window by
+/// the spread of the network delay, so stamps taken at departure bound sums taken at arrival.
 /// Invariants: open >= 0, held >= 0; with every call ended both are 0.
 /// Units: of the rule. Threads: one owner.
 class RuleMeter {
@@ -119,7 +122,9 @@ class RuleMeter {
   [[nodiscard]] std::int64_t capacity() const;
   [[nodiscard]] double depth(Instant now) const;
   [[nodiscard]] double burst(Instant now) const;
-  [[nodiscard]] Slope mirror_slope() const;
+  [[nodiscard]] Slope mirror_slope(Instant now) const;
+  void keep_counter(std::int64_t taken, Instant now);
+  [[nodiscard]] bool counter_fits(std::int64_t amount, Instant now);
   [[nodiscard]] Slope pace_slope(Instant now) const;
   [[nodiscard]] double saturation(Instant now) const;
   [[nodiscard]] double assumed_full() const;
@@ -144,6 +149,7 @@ class RuleMeter {
   bool bucket_kept_ = false;
   Instant start_;
   WindowMeter log_;
+  std::unique_ptr<CounterMirror> counter_;  // of a rule that is kept by a sliding counter
   Pacer bucket_;
   Pacer pacer_;
   std::int64_t open_ = 0;   // granted, not in the mirror

@@ -25,9 +25,9 @@ MeterSettings provider_settings(const DeploymentPolicy& policy, const Rule& rule
   settings.pace = policy.strategy == Strategy::shaping && rule.unit != Unit::concurrency;
   settings.force_bucket = policy.strategy == Strategy::rate && rule.unit == Unit::requests;
   settings.alone_max = largest_of_longer(policy, rule);
-  const bool bucket = settings.force_bucket || rule.enforce == Enforcement::bucket;
-  settings.goes_alone =
-      settings.alone_max > (bucket ? rule.burst.value_or(rule.amount) : rule.amount);
+  const std::int64_t depth =
+      settings.force_bucket ? rule.burst.value_or(rule.amount) : rule.depth();
+  settings.goes_alone = settings.alone_max > depth;
   settings.start_level = policy.start_level;
   settings.warmup = policy.warmup;
   settings.burst_percent = policy.burst_percent;
