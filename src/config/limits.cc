@@ -24,7 +24,7 @@ std::optional<Value> by_name(std::string_view text, const std::array<Value, N>& 
 }
 
 constexpr std::array kEnforcements = {Enforcement::sliding, Enforcement::fixed, Enforcement::bucket,
-                                      Enforcement::unknown};
+                                      Enforcement::counter, Enforcement::unknown};
 constexpr std::array kCountings = {Counting::reserve, Counting::reserve_refund, Counting::settle,
                                    Counting::realtime, Counting::input};
 

@@ -20,47 +20,96 @@ bool Violations::by(std::string_view checker) const {
   return std::find(who_.begin(), who_.end(), checker) != who_.end();
 }
 
-WindowChecker::WindowChecker(const Rule& rule, Duration phase) : rule_(rule), phase_(phase) {
-  level_ = static_cast<double>(rule_.burst.value_or(rule_.amount));
+WindowChecker::WindowChecker(const Rule& rule, Duration phase)
+    : rule_(rule), phase_(phase), amount_(rule.amount) {
+  level_ = depth_of(amount_);
+}
+
+bool WindowChecker::leaks() const {
+  return rule_.enforce == Enforcement::bucket || rule_.enforce == Enforcement::leaky;
+}
+
+double WindowChecker::depth_of(std::int64_t amount) const {
+  if (rule_.enforce == Enforcement::bucket) {
+    return static_cast<double>(rule_.burst.value_or(amount));
+  }
+  if (rule_.enforce == Enforcement::leaky) {
+    return static_cast<double>(std::max<std::int64_t>(1, rule_.burst.value_or(1)));
+  }
+  return static_cast<double>(amount);
+}
+
+std::int64_t WindowChecker::window_of(Instant at) const {
+  const std::int64_t since = (at.time_since_epoch() - phase_).count();
+  const std::int64_t window = rule_.window.count();
+  return since >= 0 ? since / window : -1 - (-1 - since) / window;
 }
 
 bool WindowChecker::counts_at(Instant charged, Instant now) const {
-  if (rule_.enforce != Enforcement::fixed) return now - charged < rule_.window;
-  const auto window_of = [this](Instant at) {
-    const std::int64_t since = (at.time_since_epoch() - phase_).count();
-    const std::int64_t window = rule_.window.count();
-    return since >= 0 ? since / window : -1 - (-1 - since) / window;
-  };
-  return window_of(charged) == window_of(now);
+  if (rule_.enforce == Enforcement::fixed) return window_of(charged) == window_of(now);
+  if (rule_.enforce == Enforcement::counter) return window_of(charged) + 1 >= window_of(now);
+  return now - charged < rule_.window;
 }
 
-void WindowChecker::note(double used) {
-  const auto limit = static_cast<double>(
-      rule_.enforce == Enforcement::bucket ? rule_.burst.value_or(rule_.amount) : rule_.amount);
+double WindowChecker::estimate(Instant at) const {
+  const std::int64_t present = window_of(at);
+  const std::int64_t edge = present * rule_.window.count() + phase_.count();
+  const double passed = static_cast<double>(at.time_since_epoch().count() - edge) /
+                        static_cast<double>(rule_.window.count());
+  double older = 0;
+  double newer = 0;
+  for (const Entry& entry : entries_) {
+    (window_of(entry.at) == present ? newer : older) += static_cast<double>(entry.amount);
+  }
+  return newer + older * (1 - passed);
+}
+
+void WindowChecker::set_limit(std::int64_t amount, Instant at) {
+  if (amount < amount_) {
+    const std::int64_t windows = rule_.enforce == Enforcement::counter ? 2 : 1;
+    earlier_.push_back({at + windows * rule_.window, depth_of(amount_)});
+  }
+  if (leaks()) {
+    // What is missing stays missing.
+    refill(at);
+    level_ += depth_of(amount) - depth_of(amount_);
+  }
+  amount_ = amount;
+}
+
+void WindowChecker::refill(Instant at) {
+  const double rate = static_cast<double>(amount_) / to_seconds(rule_.window);
+  level_ = std::min(depth_of(amount_), level_ + to_seconds(at - refilled_) * rate);
+  refilled_ = at;
+}
+
+void WindowChecker::note(double used, Instant at) {
+  double limit = depth_of(amount_);
+  std::erase_if(earlier_, [&](const Limit& one) { return one.counts_until <= at; });
+  for (const Limit& one : earlier_) limit = std::max(limit, one.amount);
   worst_ = std::max(worst_, limit > 0 ? used / limit : used * 1e9);
 }
 
-void WindowChecker::charge(std::int64_t amount, Instant at) {
+void WindowChecker::charge(std::int64_t amount, Instant at, Whose whose) {
   while (!entries_.empty() && !counts_at(entries_.front().at, at)) {
     sum_ -= entries_.front().amount;
     entries_.pop_front();
   }
-  entries_.push_back({at, amount});
+  entries_.push_back({at, amount, whose});
   sum_ += amount;
-  if (rule_.enforce != Enforcement::bucket) {
-    note(static_cast<double>(sum_));
-    return;
+  if (rule_.enforce == Enforcement::counter) {
+    note(estimate(at), at);
+  } else if (leaks()) {
+    refill(at);
+    level_ -= static_cast<double>(amount);
+    note(depth_of(amount_) - level_, at);
+  } else {
+    note(static_cast<double>(sum_), at);
   }
-  const auto depth = static_cast<double>(rule_.burst.value_or(rule_.amount));
-  const double rate = static_cast<double>(rule_.amount) / to_seconds(rule_.window);
-  level_ = std::min(depth, level_ + to_seconds(at - refilled_) * rate);
-  refilled_ = at;
-  level_ -= static_cast<double>(amount);
-  note(depth - level_);
 }
 
 void WindowChecker::give_back(std::int64_t amount, Instant charged_at, Instant at) {
-  if (rule_.enforce == Enforcement::bucket) {
+  if (leaks()) {
     level_ += static_cast<double>(amount);
     return;
   }
@@ -76,7 +125,8 @@ void WindowChecker::give_back(std::int64_t amount, Instant charged_at, Instant a
 std::int64_t WindowChecker::charged_between(Instant since, Instant until, Instant now) const {
   std::int64_t sum = 0;
   for (auto entry = entries_.rbegin(); entry != entries_.rend() && entry->at > since; ++entry) {
-    if (entry->at <= until && counts_at(entry->at, now)) sum += entry->amount;
+    const bool known = entry->at <= until && entry->whose == Whose::ours;
+    if (known && counts_at(entry->at, now)) sum += entry->amount;
   }
   return sum;
 }

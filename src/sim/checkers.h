@@ -30,32 +30,52 @@ class Violations {
 };
 
 /// Sums what the provider charged, from the harness's own record and not from ProviderRules or the
-/// governor: the largest sum in any window (sliding), in any real window (fixed), or the deepest
-/// fall of the bucket, as a share of the limit.
+/// governor: the largest sum in any window (sliding), in any real window (fixed), the deepest fall
+/// of the bucket (bucket, leaky) or the largest estimate of two windows (counter), as a share of
+/// the limit. Example: 10 per 60 s, counter of phase 0: 8 at t = 50 s and 5 at t = 90 s are
+/// estimated as 5 + 8 * 1/2 = 9, a share of 0.9, although no window of 60 s holds less than 13.
 class WindowChecker {
  public:
   WindowChecker(const Rule& rule, Duration phase);
-  void charge(std::int64_t amount, Instant at);
+  /// `whose`: others' charges count in the windows, not in what the governor can know of.
+  enum class Whose : std::uint8_t { ours, others };
+  void charge(std::int64_t amount, Instant at, Whose whose = Whose::ours);
   /// Takes back what the provider gave back of a charge it made at `charged_at`.
   void give_back(std::int64_t amount, Instant charged_at, Instant at);
+  /// The provider's limit is another one from now on. What it took before counts against the limit
+  /// of then, for as long as it is counted.
+  void set_limit(std::int64_t amount, Instant at);
   /// Largest share of the limit seen; 0 amount with a charge: very large.
   [[nodiscard]] double worst() const { return worst_; }
   /// The sum of the charges made in (since, until] that are still counted at `now`.
   [[nodiscard]] std::int64_t charged_between(Instant since, Instant until, Instant now) const;
+  /// As it was at first.
   [[nodiscard]] const Rule& rule() const { return rule_; }
 
  private:
   struct Entry {
     Instant at;
     std::int64_t amount;
+    Whose whose;
   };
-  void note(double used);
+  struct Limit {
+    Instant counts_until;
+    double amount;
+  };
+  void note(double used, Instant at);
+  void refill(Instant at);
+  [[nodiscard]] bool leaks() const;
+  [[nodiscard]] double depth_of(std::int64_t amount) const;
+  [[nodiscard]] std::int64_t window_of(Instant at) const;
+  [[nodiscard]] double estimate(Instant at) const;
   [[nodiscard]] bool counts_at(Instant charged, Instant now) const;
 
   Rule rule_;
   Duration phase_;
   std::deque<Entry> entries_;
   std::int64_t sum_ = 0;
+  std::int64_t amount_ = 0;     ///< of the limit now
+  std::vector<Limit> earlier_;  ///< larger ones that still excuse what they let through
   double level_ = 0;
   Instant refilled_{};
   double worst_ = 0;

@@ -28,6 +28,49 @@ TEST(WindowChecker, FindsTheFullestWindowOfEachKind) {
   EXPECT_DOUBLE_EQ(bucket.worst(), 1.1);
 }
 
+TEST(WindowChecker, EstimatesAsACounterDoes) {
+  WindowChecker counter(rule(Enforcement::counter), Duration{0});
+  counter.charge(8, at(50));
+  EXPECT_DOUBLE_EQ(counter.worst(), 0.8);
+  counter.charge(5, at(90));
+  EXPECT_DOUBLE_EQ(counter.worst(), 0.9);
+  counter.charge(2, at(105));
+  EXPECT_DOUBLE_EQ(counter.worst(), 0.9) << "7 and a quarter of 8";
+  counter.charge(4, at(120));
+  EXPECT_DOUBLE_EQ(counter.worst(), 1.1) << "the window of 7 is the older one now";
+  EXPECT_EQ(counter.charged_between(at(100), at(130), at(130)), 6);
+}
+
+TEST(WindowChecker, ALeakyRuleIsOneDeep) {
+  WindowChecker leaky(rule(Enforcement::leaky), Duration{0});
+  leaky.charge(1, at(0));
+  leaky.charge(1, at(6));
+  EXPECT_DOUBLE_EQ(leaky.worst(), 1);
+  leaky.charge(1, at(9));
+  EXPECT_DOUBLE_EQ(leaky.worst(), 1.5);
+}
+
+TEST(WindowChecker, ALowerLimitExcusesWhatTheHigherOneLetThrough) {
+  WindowChecker window(rule(Enforcement::sliding), Duration{0});
+  window.charge(9, at(10));
+  window.set_limit(4, at(20));
+  window.charge(1, at(30));
+  EXPECT_DOUBLE_EQ(window.worst(), 1.0);
+  window.charge(4, at(81));
+  EXPECT_DOUBLE_EQ(window.worst(), 1.25) << "1 and 4 against 4";
+  window.set_limit(20, at(90));
+  window.charge(10, at(91));
+  EXPECT_DOUBLE_EQ(window.worst(), 1.25);
+}
+
+TEST(WindowChecker, WhatOthersChargeFillsTheWindowAndIsNotOurs) {
+  WindowChecker window(rule(Enforcement::sliding), Duration{0});
+  window.charge(6, at(10), WindowChecker::Whose::others);
+  window.charge(6, at(20));
+  EXPECT_DOUBLE_EQ(window.worst(), 1.2);
+  EXPECT_EQ(window.charged_between(at(0), at(30), at(30)), 6);
+}
+
 TEST(WindowChecker, SumsWhatIsSurelyCounted) {
   WindowChecker window(rule(Enforcement::sliding), Duration{0});
   window.charge(1, at(1));

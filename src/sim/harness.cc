@@ -195,7 +195,9 @@ Report run(const Scenario& scenario, std::uint64_t seed) {
 Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_port) {
   World world(scenario, seed, make_port);
   Report report = world.play();
-  report.allowed = allowed_by(scenario.provider.rules, world.arrivals(), scenario.horizon);
+  const std::vector<Rule> means =
+      mean_rules(scenario.provider.rules, scenario.steps, Duration{0}, scenario.horizon);
+  report.allowed = allowed_by(means, world.arrivals(), scenario.horizon);
   ask_oracle(scenario, world.arrivals(), report);
   judge(scenario, report);
   return report;

@@ -18,7 +18,7 @@ class Gate {
 
   [[nodiscard]] bool never(std::int64_t cost) const {
     if (rule_.unit == Unit::concurrency) return rule_.amount < 1;
-    if (rule_.enforce == Enforcement::bucket) {
+    if (refills(rule_.enforce)) {
       return cost > depth() || (rule_.amount == 0 && cost > 0);
     }
     return cost > rule_.amount;
@@ -33,7 +33,7 @@ class Gate {
       std::advance(end, running - rule_.amount);
       return std::max(from, *end);
     }
-    if (rule_.enforce == Enforcement::bucket) {
+    if (refills(rule_.enforce)) {
       const Wide missing = Wide{cost} * rule_.window.count() - level_at(from);
       if (missing <= 0) return from;
       const Wide wait = (missing + rule_.amount - 1) / rule_.amount;
@@ -54,7 +54,7 @@ class Gate {
     if (rule_.unit == Unit::concurrency) {
       ends_.erase(ends_.begin(), ends_.upper_bound(at));
       ends_.insert(saturating_add(at, running));
-    } else if (rule_.enforce == Enforcement::bucket) {
+    } else if (refills(rule_.enforce)) {
       level_ = level_at(at) - Wide{cost} * rule_.window.count();
       refilled_ = std::max(refilled_, at);
     } else {
@@ -71,7 +71,7 @@ class Gate {
     std::int64_t cost;
     std::int64_t before;  ///< sum of all charges before this one
   };
-  [[nodiscard]] std::int64_t depth() const { return rule_.burst.value_or(rule_.amount); }
+  [[nodiscard]] std::int64_t depth() const { return rule_.depth(); }
   [[nodiscard]] Wide full() const { return Wide{depth()} * rule_.window.count(); }
   [[nodiscard]] Wide level_at(Instant at) const {
     if (at <= refilled_) return level_;

@@ -8,7 +8,11 @@
 #include <vector>
 
 #include "emulator/model/behaviour.h"
+#include "emulator/model/other_consumer.h"
 #include "emulator/model/provider_rules.h"
+#include "emulator/model/wait_queue.h"
+#include "sim/headers.h"
+#include "sim/limit_steps.h"
 #include "weir/policy.h"
 #include "weir/rule.h"
 #include "weir/time.h"
@@ -132,6 +136,10 @@ struct Scenario {
   std::optional<Restart> restart;
   Duration progress_every = std::chrono::seconds(1);  ///< between two progress calls of a stream
   bool headers = false;                               ///< answers carry rate-limit headers
+  HeaderQuirks header_quirks;                         ///< and how they differ from the truth
+  std::vector<LimitStep> steps;                       ///< of the provider's limits; nobody is told
+  emulator::model::OtherSettings other;               ///< comes until the horizon at most
+  emulator::model::WaitSettings wait;  ///< every attempt asks to wait for as long as it may
 };
 
 /// A scenario file: worlds and the seeds each runs with.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -158,6 +159,8 @@ Rule read_rule(Map map) {
                           {{"sliding", Enforcement::sliding},
                            {"fixed", Enforcement::fixed},
                            {"bucket", Enforcement::bucket},
+                           {"counter", Enforcement::counter},
+                           {"leaky", Enforcement::leaky},
                            {"unknown", Enforcement::unknown}});
   map.choice<Counting>("count", rule.count,
                        {{"reserve", Counting::reserve},
@@ -195,6 +198,128 @@ void read_lengths(Map map, double& mean, double& sigma) {
   map.decimal("mean", mean);
   map.decimal("sigma", sigma);
   map.done();
+}
+
+/// Calls `each` with the map and node of every item of a list.
+void for_each_item(Map& map, std::string_view key, std::string fix,
+                   const std::function<void(Map&, const Node&)>& each) {
+  const Node* node = map.find(key);
+  if (node == nullptr) return;
+  const std::string path = config::join(map.path(), key);
+  if (node->kind != Node::Kind::sequence) {
+    map.wrong(*node, path, "is not a list", std::move(fix));
+    return;
+  }
+  for (std::size_t index = 0; index < node->items.size(); ++index) {
+    Map item(node->items[index].get(), config::join(path, index + 1), map.faults());
+    each(item, *node->items[index]);
+    item.done();
+  }
+}
+
+void read_growth(Map& map, std::vector<emulator::model::GrowthSettings>& into) {
+  if (map.find("growth") != nullptr) into.clear();
+  for_each_item(map, "growth", "write a list of growth rules", [&](Map& item, const Node& node) {
+    emulator::model::GrowthSettings growth;
+    item.choice<Unit>("of", growth.of,
+                      {{"requests", Unit::requests},
+                       {"input_tokens", Unit::input_tokens},
+                       {"output_tokens", Unit::output_tokens},
+                       {"total_tokens", Unit::total_tokens}});
+    item.decimal("ratio", growth.ratio);
+    item.duration("per", growth.per);
+    item.count("floor", growth.floor);
+    item.duration("look_back", growth.look_back);
+    item.percent("wander", growth.wander);
+    if (growth.ratio < 1) {
+      item.wrong(node, config::join(item.path(), "ratio"), "is below 1", "write ratio: 2");
+    }
+    if (growth.per.count() <= 0) {
+      item.wrong(node, config::join(item.path(), "per"), "is not above 0", "write per: 10s");
+    }
+    if (growth.wander > 0.9) {
+      item.wrong(node, config::join(item.path(), "wander"), "is above 90%", "write wander: 10%");
+    }
+    into.push_back(growth);
+  });
+}
+
+void read_steps(Map& map, std::vector<LimitStep>& steps) {
+  if (map.find("steps") != nullptr) steps.clear();
+  for_each_item(map, "steps", "write a list of steps, each with at and rules",
+                [&](Map& item, const Node& node) {
+                  LimitStep step;
+                  item.duration("at", step.at);
+                  if (item.find("rules") == nullptr) {
+                    item.wrong(node, config::join(item.path(), "rules"), "is missing",
+                               "write all rules as they are from then on");
+                  }
+                  step.rules = read_rules(item, "rules", {});
+                  if (!steps.empty() && step.at < steps.back().at) {
+                    item.wrong(node, item.path(), "begins before the step ahead of it",
+                               "sort the steps by `at`");
+                  }
+                  steps.push_back(std::move(step));
+                });
+}
+
+void read_other(Map map, emulator::model::OtherSettings& other) {
+  if (!map.present()) return;
+  map.decimal("per_second", other.per_second);
+  if (map.find("swings_to") != nullptr) {
+    double rate = 0;
+    map.decimal("swings_to", rate);
+    other.swings_to = rate;
+  }
+  map.duration("period", other.period);
+  read_lengths(map.map("input_tokens"), other.input_mean, other.input_sigma);
+  read_lengths(map.map("output_tokens"), other.output_mean, other.output_sigma);
+  map.boolean("names_maximum", other.names_maximum);
+  map.boolean("retries", other.retries);
+  map.duration("retry_after", other.retry_after);
+  std::int64_t attempts = other.attempts;
+  map.count("attempts", attempts);
+  other.attempts = static_cast<int>(std::clamp<std::int64_t>(attempts, 1, 1000));
+  map.duration("from", other.from);
+  map.duration("until", other.until);
+  if (other.swings_to && other.period.count() <= 0) {
+    map.wrong(*map.find("swings_to"), config::join(map.path(), "swings_to"), "has no period",
+              "write period: 20m");
+  }
+  map.done();
+}
+
+void read_wait(Map map, emulator::model::WaitSettings& wait) {
+  using emulator::model::WaitsFor;
+  map.duration("longest", wait.longest);
+  map.choice<WaitsFor>("for", wait.what, {{"growth", WaitsFor::growth}, {"any", WaitsFor::any}});
+  map.count("depth", wait.depth);
+  map.done();
+}
+
+/// `headers: true`, or a map of how they differ from the truth.
+void read_headers(Map& map, bool& given, HeaderQuirks& quirks) {
+  const Node* node = map.find("headers");
+  if (node == nullptr) return;
+  if (node->kind != Node::Kind::map) {
+    map.boolean("headers", given);
+    return;
+  }
+  given = true;
+  Map headers = map.map("headers");
+  headers.choice<HeaderStyle>("style", quirks.style,
+                              {{"every", HeaderStyle::every},
+                               {"openai", HeaderStyle::openai},
+                               {"anthropic", HeaderStyle::anthropic}});
+  headers.percent("share", quirks.share);
+  headers.choice<RemainingSays>("remaining", quirks.remaining,
+                                {{"truth", RemainingSays::truth},
+                                 {"unknown", RemainingSays::unknown},
+                                 {"zero", RemainingSays::zero}});
+  headers.duration("cached", quirks.cached);
+  headers.duration("raised_at", quirks.raised_at);
+  headers.decimal("raised_by", quirks.raised_by);
+  headers.done();
 }
 
 std::string folder_of(const std::string& file) {
@@ -354,18 +479,51 @@ void read_world(Map& map, Scenario& scenario) {
   map.boolean("rejected_counted", scenario.provider.rejected_counted);
   map.count("default_max_output", scenario.provider.default_max_output);
   map.duration("phase", scenario.provider.phase);
+  map.duration("day_phase", scenario.provider.day_phase);
+  read_growth(map, scenario.provider.growth);
+  read_steps(map, scenario.steps);
+  read_other(map.map("other"), scenario.other);
+  read_wait(map.map("wait"), scenario.wait);
   read_latency(map.map("latency"), scenario.latency);
   read_faults(map.map("faults"), scenario.faults);
   read_governor(map.map("governor"), scenario.told);
   read_goals(map.map("goals"), scenario.goals);
   map.duration("progress_every", scenario.progress_every);
-  map.boolean("headers", scenario.headers);
+  read_headers(map, scenario.headers, scenario.header_quirks);
   Map restart = map.map("restart");
   if (restart.present()) {
     scenario.restart.emplace();
     restart.duration("at", scenario.restart->at);
     restart.decimal("start_level", scenario.restart->start_level);
     restart.done();
+  }
+}
+
+/// What only the world as a whole can show. `levels`: the maps it was read from, the last first.
+void check_world(const Scenario& scenario, std::initializer_list<Map*> levels) {
+  const auto wrong = [&](std::string_view key, std::string what, std::string fix) {
+    for (Map* level : levels) {
+      const Node* node = level->find(key);
+      if (node == nullptr) continue;
+      level->wrong(*node, config::join(level->path(), key), std::move(what), std::move(fix));
+      return;
+    }
+  };
+  for (const LimitStep& step : scenario.steps) {
+    if (same_meters(scenario.provider.rules, step)) continue;
+    wrong("steps", "does not keep the units, windows, enforcement and counting of the rules",
+          "repeat every rule in its order and change amounts only");
+    break;
+  }
+  const bool other = scenario.other.per_second > 0 || scenario.other.swings_to.value_or(0) > 0;
+  const Goals& goals = scenario.goals;
+  if ((other || !scenario.steps.empty()) && (goals.min_use_of_fifo || goals.max_p99_over_oracle)) {
+    wrong("goals", "compares with a packer that knows neither steps nor another consumer",
+          "leave use_of_fifo and p99_over_fifo out");
+  }
+  if (other && goals.min_window_share) {
+    wrong("goals", "asks for a share of windows that another consumer fills too",
+          "leave of_window out");
   }
 }
 
@@ -411,6 +569,7 @@ void read_set(Map& map, ScenarioSet& set) {
       loaded.load = load;
       loaded.file = set.name;
       read_world(load_map, loaded);
+      check_world(loaded, {&load_map, &style_map, &map});
       load_map.done();
       if (loaded.told.rules.empty()) loaded.told.rules = loaded.provider.rules;
       resolve_quota(loaded.workload, loaded.provider.rules);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <utility>
 
+#include "sim/charges.h"
 #include "sim/oracle.h"
 #include "weir/units.h"
 
@@ -21,41 +22,29 @@ constexpr Duration kDrain = std::chrono::hours(4);
 /// How late after its time in the queue is over a call may be answered.
 constexpr Duration kLate = std::chrono::milliseconds(5);
 
+bool whole_days(Duration window) {
+  constexpr Duration kDay = std::chrono::hours(24);
+  return window >= kDay && window.count() % kDay.count() == 0;
+}
+
+model::OtherSettings within(model::OtherSettings settings, Duration horizon) {
+  settings.until = std::min(settings.until, horizon);
+  return settings;
+}
+
 model::ProviderSettings seeded(model::ProviderSettings settings, std::uint64_t seed) {
   settings.seed = seed ^ 0x9e0d5ULL;
   // One phase for all fixed windows, and the same one for the checkers.
   if (!settings.phase) {
     Duration longest{1};
-    for (const Rule& rule : settings.rules) longest = std::max(longest, rule.window);
+    for (const Rule& rule : settings.rules) {
+      if (!whole_days(rule.window)) longest = std::max(longest, rule.window);
+    }
     Rng rng(settings.seed);
     settings.phase =
         Duration(static_cast<std::int64_t>(rng.below(static_cast<std::uint64_t>(longest.count()))));
   }
   return settings;
-}
-
-/// What the rule charges when the request is at the provider's door; an own reading of `Counting`,
-/// so that the checkers do not lean on the code they check.
-std::int64_t door_charge(const Rule& rule, const Arrival& arrival, std::int64_t default_output) {
-  if (rule.unit == Unit::requests) return 1;
-  if (rule.unit == Unit::concurrency) return 0;
-  const std::int64_t input = rule.unit == Unit::output_tokens ? 0 : arrival.input_tokens;
-  if (rule.count == Counting::input || rule.count == Counting::realtime ||
-      rule.count == Counting::settle)
-    return input;
-  const std::int64_t most = arrival.max_output_tokens.value_or(default_output);
-  return input + (rule.unit == Unit::input_tokens ? 0 : most);
-}
-
-/// What it charges later, or gives back, once the usage is known.
-std::int64_t end_charge(const Rule& rule, const Arrival& arrival, std::int64_t default_output,
-                        std::int64_t input, std::int64_t output) {
-  if (rule.unit == Unit::requests || rule.unit == Unit::concurrency) return 0;
-  if (rule.count == Counting::reserve || rule.count == Counting::input) return 0;
-  std::int64_t whole = 0;
-  if (rule.unit != Unit::output_tokens) whole += input;
-  if (rule.unit != Unit::input_tokens) whole += output;
-  return whole - door_charge(rule, arrival, default_output);
 }
 
 Limiter limiter_of(const Rule& rule) {
@@ -82,6 +71,10 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
       arrivals_(make_arrivals(scenario.workload, scenario.horizon, seed)),
       calls_(arrivals_.size()),
       provider_(seeded(scenario.provider, seed), Instant{}),
+      other_(within(scenario.other, scenario.horizon), scenario.latency, seed ^ 0x07e4ULL,
+             Instant{}),
+      queue_(scenario.wait),
+      headers_(scenario.header_quirks, seed ^ 0x4eadULL),
       latency_(scenario.latency, seed ^ 0x1a7ULL),
       faults_(scenario.faults, seed ^ 0xfa17ULL),
       fifo_(std::max(scenario.workload.tenants, 1U)) {
@@ -91,8 +84,9 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
   for (const model::Reading& reading : provider_.readings(Instant{})) {
     Rule rule = reading.rule;
     rule.window = std::max(rule.window, Duration{1});
-    admitted_.emplace_back(rule, phase);
-    offered_.emplace_back(rule, phase);
+    const Duration begins = whole_days(rule.window) ? scenario.provider.day_phase : phase;
+    admitted_.emplace_back(rule, begins);
+    offered_.emplace_back(rule, begins);
     charged_.push_back(0);
     meters_streams_ = meters_streams_ || rule.count == Counting::realtime;
   }
@@ -127,6 +121,10 @@ Report World::play() {
   if (!arrivals_.empty()) schedule(arrivals_.front().at, Kind::arrive, 0);
   if (scenario_.restart) schedule(Instant(scenario_.restart->at), Kind::restart, 0);
   schedule(Instant(kSampleEvery), Kind::sample, 0);
+  for (std::size_t step = 0; step < scenario_.steps.size(); ++step) {
+    schedule(Instant(scenario_.steps[step].at), Kind::step, static_cast<std::uint32_t>(step));
+  }
+  if (other_.next() != kNever) schedule(other_.next(), Kind::other, 0);
   const Instant limit = Instant(scenario_.horizon + kDrain);
   Instant now{};
   while (!stuck_ && (!events_.empty() || open_.waiting > 0)) {
@@ -179,9 +177,8 @@ void World::drive(Instant now) {
 void World::handle(const Event& event) {
   ++report_.events;
   const std::uint32_t call = event.call;
-  const bool current = event.kind == Kind::sample || event.kind == Kind::restart ||
-                       event.attempt == calls_[call].attempt;
-  if (!current) return;
+  const bool of_a_call = event.kind < Kind::restart;
+  if (of_a_call && event.attempt != calls_[call].attempt) return;
   switch (event.kind) {
     case Kind::arrive: arrive(call, event.at); break;
     case Kind::gone: leave(call, event.at); break;
@@ -200,6 +197,11 @@ void World::handle(const Event& event) {
     case Kind::sample:
       check(event.at);
       if (!events_.empty()) schedule(event.at + kSampleEvery, Kind::sample, 0);
+      break;
+    case Kind::step: step_limits(call, event.at); break;
+    case Kind::other: let_others_come(event.at); break;
+    case Kind::queue:
+      if (event.at == queue_look_) advance_queue(event.at);
       break;
   }
 }
@@ -354,6 +356,7 @@ void World::refused(std::uint32_t index, Instant now) {
   signal.status = 429;
   signal.retry_after = call.retry_after;
   if (call.refused_by) signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
+  if (call.refused_for_growth) signal.limiter = Limiter::burst;
   const governor::Verdict verdict = port_->rejected(call.id, signal, true, now);
   --open_.granted;
   if (std::holds_alternative<governor::Requeued>(verdict)) {
@@ -406,20 +409,8 @@ void World::end(std::uint32_t index, Kind kind, Instant now) {
 }
 
 void World::tell_headers(Instant now) {
-  Signal signal;
-  signal.status = 200;
-  const auto fill = [&](Unit unit, LimitReading& into) {
-    const auto reading = provider_.reading(unit, now);
-    if (!reading) return;
-    into.limit = reading->limit;
-    into.remaining = reading->remaining;
-    into.reset = reading->reset;
-  };
-  fill(Unit::requests, signal.requests);
-  fill(Unit::total_tokens, signal.tokens);
-  fill(Unit::input_tokens, signal.input_tokens);
-  fill(Unit::output_tokens, signal.output_tokens);
-  port_->signal(DeploymentId(0), signal, now);
+  const std::optional<Signal> signal = headers_.tell(provider_, now);
+  if (signal) port_->signal(DeploymentId(0), *signal, now);
 }
 
 void World::restart(Instant now) {
@@ -454,8 +445,19 @@ std::int64_t World::produced_by(const CallState& call, std::uint32_t index, Inst
 void World::reach(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   const Arrival& arrival = arrivals_[index];
-  const model::Admission admission =
-      provider_.admit({arrival.input_tokens, arrival.max_output_tokens}, now);
+  const model::WaitQueue::Answer answer = queue_.submit(
+      provider_, {arrival.input_tokens, arrival.max_output_tokens}, scenario_.wait.longest, now);
+  if (answer.ticket == 0) {
+    answer_at_door(index, answer.admission, now);
+    return;
+  }
+  call.ticket = answer.ticket;
+  queued_.emplace(answer.ticket, index);
+  schedule_queue(now);
+}
+
+void World::answer_at_door(std::uint32_t index, const model::Admission& admission, Instant now) {
+  CallState& call = calls_[index];
   if (scenario_.restart && now >= Instant(scenario_.restart->at)) {
     Duration longest{0};
     for (const WindowChecker& window : admitted_) {
@@ -473,9 +475,11 @@ void World::reach(std::uint32_t index, Instant now) {
     ++report_.books.rejected;
     call.retry_after = admission.retry_after;
     call.refused_by = admission.rule;
+    call.refused_for_growth = admission.growth.has_value();
     if (report_.first_429s.size() < 10) {
       const std::string_view unit = admission.rule ? name(admitted_[*admission.rule].rule().unit)
-                                                   : std::string_view("attempts");
+                                    : admission.growth ? std::string_view("growth")
+                                                       : std::string_view("attempts");
       report_.first_429s.push_back(
           fmt::format("429 at {:.3f} s by {}", to_seconds(now.time_since_epoch()), unit));
     }
@@ -533,6 +537,13 @@ void World::produce(std::uint32_t index, Instant now) {
 
 void World::close_at_provider(std::uint32_t index, Kind kind, Instant now) {
   CallState& call = calls_[index];
+  if (call.ticket != 0) {
+    queue_.cancel(call.ticket);
+    queued_.erase(call.ticket);
+    call.ticket = 0;
+    ++left_queue_;
+    schedule_queue(now);
+  }
   if (call.provider == 0) return;
   const Arrival& arrival = arrivals_[index];
   const std::int64_t so_far = produced_by(call, index, now);
@@ -555,6 +566,7 @@ void World::close_at_provider(std::uint32_t index, Kind kind, Instant now) {
     schedule(heard, Kind::end_failed, index, call.attempt);
   }
   call.provider = 0;
+  if (queue_.size() > 0) advance_queue(now);
 }
 
 // ---- checking
@@ -613,7 +625,7 @@ void World::check_mirrors(const governor::DeploymentView& view, Instant now) {
   const Duration trip = scenario_.network.delay + scenario_.network.jitter;
   for (const WindowChecker& window : admitted_) {
     const Rule& rule = window.rule();
-    if (rule.unit == Unit::concurrency || rule.enforce == Enforcement::bucket) continue;
+    if (rule.unit == Unit::concurrency || refills(rule.enforce)) continue;
     // Output that is charged while it is produced is known to the gateway only later.
     if (rule.unit != Unit::requests && rule.count == Counting::realtime) continue;
     const auto meter =
@@ -640,7 +652,7 @@ void World::check(Instant now) {
   for (const CallState& call : calls_) {
     travelling += call.reached > now && call.attempt > 0 ? 1 : 0;
   }
-  books.sent -= travelling;
+  books.sent -= travelling + left_queue_ + static_cast<std::int64_t>(queued_.size());
   check_books(books, now, report_.violations);
   const bool told_the_rules =
       scenario_.told.mode == Mode::enforce && scenario_.told.strategy != Strategy::passthrough;
@@ -650,12 +662,14 @@ void World::check(Instant now) {
 }
 
 void World::finish_report(Instant now) {
+  const std::vector<Rule> means = mean_rules(scenario_.provider.rules, scenario_.steps,
+                                             scenario_.measure_from, scenario_.horizon);
   for (std::size_t rule = 0; rule < admitted_.size(); ++rule) {
     report_.worst_window = std::max(report_.worst_window, admitted_[rule].worst());
     report_.worst_offered = std::max(report_.worst_offered, offered_[rule].worst());
-    report_.use = std::max(
-        report_.use, share_of_limit(admitted_[rule].rule(), static_cast<double>(charged_[rule]),
-                                    scenario_.horizon - scenario_.measure_from));
+    report_.use =
+        std::max(report_.use, share_of_limit(means[rule], static_cast<double>(charged_[rule]),
+                                             scenario_.horizon - scenario_.measure_from));
   }
   if (provider_.counters().inflight != 0) {
     report_.violations.add(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -10,9 +11,12 @@
 #include <vector>
 
 #include "emulator/model/behaviour.h"
+#include "emulator/model/other_consumer.h"
 #include "emulator/model/provider_rules.h"
+#include "emulator/model/wait_queue.h"
 #include "sim/checkers.h"
 #include "sim/harness.h"
+#include "sim/headers.h"
 #include "sim/port.h"
 #include "sim/scenario.h"
 #include "sim/workload.h"
@@ -47,6 +51,9 @@ class World {
     end_broken,  // gateway: the connection broke before the answer or inside it
     restart,     // gateway: the process dies and starts anew
     sample,      // checkers look
+    step,        // provider: its limits change
+    other,       // provider: the other consumer of the account
+    queue,       // provider: its wait queue
   };
   struct Event {
     Instant at;
@@ -74,6 +81,8 @@ class World {
     std::int64_t metered = 0;  ///< output the checkers have charged to rules that count as produced
     std::optional<Duration> retry_after;
     std::optional<std::size_t> refused_by;
+    bool refused_for_growth = false;
+    emulator::model::WaitTicket ticket = 0;  ///< not 0: waits at the provider
   };
 
   void schedule(Instant at, Kind kind, std::uint32_t call, std::uint32_t attempt = 0);
@@ -96,7 +105,11 @@ class World {
   void restart(Instant now);
   // provider
   void reach(std::uint32_t call, Instant now);
-  void admit(std::uint32_t call, Instant now);
+  void answer_at_door(std::uint32_t call, const emulator::model::Admission& admission, Instant now);
+  void step_limits(std::size_t step, Instant now);
+  void let_others_come(Instant now);
+  void advance_queue(Instant now);
+  void schedule_queue(Instant now);
   void plan_answer(std::uint32_t call, Instant now);
   void produce(std::uint32_t call, Instant now);
   void close_at_provider(std::uint32_t call, Kind kind, Instant now);
@@ -120,6 +133,12 @@ class World {
   std::vector<Arrival> arrivals_;
   std::vector<CallState> calls_;
   emulator::model::ProviderRules provider_;
+  emulator::model::OtherConsumer other_;
+  emulator::model::WaitQueue queue_;
+  std::map<emulator::model::WaitTicket, std::uint32_t> queued_;  ///< calls by ticket
+  Instant queue_look_ = kNever;                                  ///< of the next `queue` event
+  std::int64_t left_queue_ = 0;  ///< attempts whose caller went while they waited there
+  HeaderTeller headers_;
   emulator::model::LatencyModel latency_;
   emulator::model::FaultModel faults_;
   std::unique_ptr<GovernorPort> port_;

@@ -104,7 +104,8 @@ void OtherConsumer::step(ProviderRules& rules, const Watch& watch) {
              .admitted_at = one.admitted_at,
              .input_tokens = one.input,
              .output_tokens = one.output,
-             .max_output_tokens = std::nullopt});
+             .max_output_tokens =
+                 settings_.names_maximum ? std::optional<std::int64_t>(one.output) : std::nullopt});
     }
     return;
   }
