@@ -64,6 +64,9 @@ std::optional<Duration> Section::duration(std::string_view key) const {
 std::optional<double> Section::percent(std::string_view key) const {
   return value<double>(key, parse_percent);
 }
+std::optional<double> Section::decimal(std::string_view key) const {
+  return value<double>(key, parse_decimal);
+}
 std::optional<Allowance> Section::allowance(std::string_view key, Duration window) const {
   return value<Allowance>(
       key, [window](std::string_view text) { return parse_allowance(text, window); });

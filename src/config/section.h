@@ -38,6 +38,7 @@ class Section {
   [[nodiscard]] std::int64_t bytes(std::string_view key) const;
   [[nodiscard]] std::optional<Duration> duration(std::string_view key) const;
   [[nodiscard]] std::optional<double> percent(std::string_view key) const;
+  [[nodiscard]] std::optional<double> decimal(std::string_view key) const;
   /// The text of a text, choice or word; the default where it is absent.
   [[nodiscard]] std::string text(std::string_view key) const;
   [[nodiscard]] std::vector<std::string> texts(std::string_view key) const;

@@ -75,6 +75,7 @@ struct Bench {
     request.head.method = method;
     request.head.target = target;
     request.head.fields.add({"authorization", "Bearer sk-test"});
+    if (!patience.empty()) request.head.fields.add({"x-dashscope-wait-timeout", patience});
     request.body = std::string_view(stored).substr(0, body.size());
     session = handler.on_request(request, *responder);
     return *responder;
@@ -107,6 +108,7 @@ struct Bench {
     return answer.body();
   }
 
+  std::string patience;  ///< of X-DashScope-Wait-Timeout; empty: not sent
   FakeLoop loop;
   std::shared_ptr<Provider> provider;
   Handler handler;
@@ -370,6 +372,76 @@ TEST(EmulatorChat, ASlowReaderIsWaitedFor) {
   EXPECT_TRUE(responder.finished);
 }
 
+constexpr std::string_view kGrowing =
+    "growth: [{of: requests, floor: 2, per: 10s}]\noutput: {exact: true}\nwait: {longest: 30s}\n";
+
+TEST(EmulatorGrowth, IsRefusedWithItsOwnCodeAndWithoutAHint) {
+  Bench bench((std::string(kGrowing)));
+  for (int call = 0; call < 2; ++call) {
+    bench.chat(R"("max_tokens":1)");
+    bench.run();
+  }
+  bench.chat(R"("max_tokens":1)");
+  EXPECT_TRUE(bench.responder->bytes.starts_with("HTTP/1.1 429 "));
+  EXPECT_EQ(text(bench.responder->body(), "/error/code"), "limit_burst_rate");
+  EXPECT_EQ(bench.responder->head().find("retry-after"), std::string::npos);
+  EXPECT_EQ(number(bench.counters(), "/refused_for_growth"), 1);
+}
+
+TEST(EmulatorGrowth, AWaitTimeoutHoldsTheRequestUntilItFits) {
+  Bench bench((std::string(kGrowing)));
+  for (int call = 0; call < 2; ++call) {
+    bench.chat(R"("max_tokens":1)");
+    bench.run();
+  }
+  bench.patience = "20";
+  bench.chat(R"("max_tokens":1)");
+  EXPECT_TRUE(bench.responder->bytes.empty());
+  EXPECT_NEAR(to_seconds(bench.run()), 9.9, 0.2) << "the rest of 10 s, and the first token";
+  EXPECT_TRUE(bench.responder->bytes.starts_with("HTTP/1.1 200 "));
+  EXPECT_EQ(number(bench.counters(), "/refused"), 0);
+}
+
+TEST(EmulatorGrowth, AWaitEndsInARefusalAndWhoLeavesIsNotCounted) {
+  Bench bench((std::string(kGrowing)));
+  for (int call = 0; call < 2; ++call) {
+    bench.chat(R"("max_tokens":1)");
+    bench.run();
+  }
+  bench.patience = "3";
+  bench.chat(R"("max_tokens":1)");
+  EXPECT_NEAR(to_seconds(bench.run()), 3, 0.05);
+  EXPECT_TRUE(bench.responder->bytes.starts_with("HTTP/1.1 429 "));
+  bench.chat(R"("max_tokens":1)");
+  EXPECT_EQ(number(bench.counters(), "/waiting"), 1);
+  bench.chat(R"("max_tokens":1)");
+  bench.session->on_peer_gone();
+  EXPECT_EQ(number(bench.counters(), "/waiting"), 0);
+  EXPECT_EQ(number(bench.counters(), "/refused"), 1);
+  EXPECT_EQ(number(bench.counters(), "/inflight"), 0);
+}
+
+TEST(EmulatorAccount, AnotherConsumerIsSeenInTheHeaders) {
+  Bench bench(
+      "rules: [{unit: requests, amount: 1000, per: 60s}]\n"
+      "other: {per_second: 10, input_tokens: {mean: 10}}\n");
+  bench.loop.time += 1min;
+  bench.chat(R"("max_tokens":1)");
+  bench.run();
+  EXPECT_NE(bench.responder->head().find("x-ratelimit-remaining-requests: "), std::string::npos);
+  const std::string counters = bench.counters();
+  EXPECT_NEAR(static_cast<double>(number(counters, "/attempts")), 600, 100);
+  EXPECT_NEAR(static_cast<double>(number(counters, "/rules/0/remaining")), 400, 100);
+}
+
+TEST(EmulatorAccount, DaysBeginAtMidnightUtc) {
+  // The bench starts at 1,800,000,000 s after 1970: 8 h after midnight.
+  Bench bench("rules: [{unit: requests, amount: 1, per: 24h, enforce: fixed}]\n");
+  bench.chat(R"("max_tokens":1)");
+  bench.run();
+  EXPECT_NEAR(static_cast<double>(number(bench.counters(), "/rules/0/reset_ms")), 16 * 3.6e6, 1000);
+}
+
 TEST(LimitText, DurationsAreGos) {
   EXPECT_EQ(go_duration(0ns), "0s");
   EXPECT_EQ(go_duration(83'200us), "84ms");
@@ -398,12 +470,15 @@ TEST(Settings, ThePartsReadBackWhatTheyWrite) {
   ASSERT_TRUE(again) << again.error().text;
   EXPECT_EQ(again->per_input_token, 1500ns);
   EXPECT_EQ(again->knee, 7);
-  const std::vector<Rule> rules = {{.unit = Unit::total_tokens,
-                                    .amount = 5,
-                                    .window = 10s,
-                                    .enforce = Enforcement::bucket,
-                                    .count = Counting::reserve,
-                                    .burst = 3}};
+  const std::vector<Rule> rules = {
+      {.unit = Unit::total_tokens,
+       .amount = 5,
+       .window = 10s,
+       .enforce = Enforcement::bucket,
+       .count = Counting::reserve,
+       .burst = 3},
+      {.amount = 5, .window = 24h, .enforce = Enforcement::counter, .burst = std::nullopt},
+      {.amount = 5, .window = 1s, .enforce = Enforcement::leaky, .burst = std::nullopt}};
   const auto read = read_rules(rules_json(rules));
   ASSERT_TRUE(read) << read.error().text;
   EXPECT_EQ(*read, rules);

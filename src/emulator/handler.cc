@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -26,19 +27,24 @@ class Answered final : public http::Session {
   void on_peer_gone() override {}
 };
 
-std::unique_ptr<http::Session> answer(const http::Request& request, http::Responder& responder,
-                                      std::uint16_t status, std::string_view body,
-                                      std::string_view fields = {}) {
+void write_answer(bool keep_alive, http::Responder& responder, std::uint16_t status,
+                  std::string_view body, std::string_view fields) {
   std::string head;
   http::append_status_line(head, status);
   http::append_field(head, "content-type", "application/json");
   http::append_field(head, "content-length", static_cast<std::uint64_t>(body.size()));
   head += fields;
-  if (!request.head.keep_alive) http::append_field(head, "connection", "close");
+  if (!keep_alive) http::append_field(head, "connection", "close");
   http::end_head(head);
   const std::array<std::string_view, 2> pieces = {head, body};
   responder.write(pieces);
-  responder.finish(request.head.keep_alive);
+  responder.finish(keep_alive);
+}
+
+std::unique_ptr<http::Session> answer(const http::Request& request, http::Responder& responder,
+                                      std::uint16_t status, std::string_view body,
+                                      std::string_view fields = {}) {
+  write_answer(request.head.keep_alive, responder, status, body, fields);
   return std::make_unique<Answered>();
 }
 
@@ -70,6 +76,87 @@ std::optional<Operation> operation_of(std::string_view path) {
   if (path == "/v1/completions") return Operation::completion;
   if (path == "/v1/embeddings") return Operation::embedding;
   return std::nullopt;
+}
+
+void write_refusal(bool keep_alive, http::Responder& responder, const Turned& turned,
+                   const std::string& limit_fields);
+
+/// A request in the provider's wait queue; once it is its turn, the session that answers it.
+class WaitingSession final : public http::Session {
+ public:
+  WaitingSession(http::Loop& loop, Provider& provider, http::Responder& responder,
+                 ModelRequest request, const Waits& waits, const http::RequestHead& head)
+      : loop_(loop),
+        provider_(provider),
+        responder_(responder),
+        request_(std::move(request)),
+        waits_(waits) {
+    head_.keep_alive = head.keep_alive;
+    head_.minor_version = head.minor_version;
+    responder_.set_timer(saturating_add(loop_.now(), kKnock));
+  }
+  ~WaitingSession() override { leave(); }
+  WaitingSession(const WaitingSession&) = delete;
+  WaitingSession& operator=(const WaitingSession&) = delete;
+
+  void on_peer_gone() override {
+    if (model_) return model_->on_peer_gone();
+    leave();
+  }
+  void on_writable() override {
+    if (model_) model_->on_writable();
+  }
+  void on_timer() override {
+    if (model_) return model_->on_timer();
+    if (over_) return;
+    Begun begun = provider_.knock(waits_, request_, loop_.now());
+    if (const auto* again = std::get_if<Waits>(&begun.what)) {
+      waits_ = *again;
+      responder_.set_timer(saturating_add(loop_.now(), kKnock));
+      return;
+    }
+    over_ = true;
+    if (const auto* turned = std::get_if<Turned>(&begun.what)) {
+      return write_refusal(head_.keep_alive, responder_, *turned, begun.fields);
+    }
+    const auto& attempt = std::get<Attempt>(begun.what);
+    model_ =
+        std::make_unique<ModelSession>(loop_, provider_, responder_, std::move(request_), attempt,
+                                       common_fields(attempt.serial) + begun.fields, head_);
+  }
+
+ private:
+  /// Sessions on all loops share the queue, so each asks for itself.
+  static constexpr Duration kKnock = std::chrono::milliseconds(10);
+  void leave() {
+    if (!std::exchange(over_, true)) provider_.leave(waits_, loop_.now());
+  }
+
+  http::Loop& loop_;
+  Provider& provider_;
+  http::Responder& responder_;
+  ModelRequest request_;
+  Waits waits_;
+  http::RequestHead head_;  ///< only how to end the answer
+  bool over_ = false;
+  std::unique_ptr<ModelSession> model_;
+};
+
+void write_refusal(bool keep_alive, http::Responder& responder, const Turned& turned,
+                   const std::string& limit_fields) {
+  std::string fields = common_fields(turned.serial) + limit_fields;
+  append_retry_fields(fields, turned.refusal);
+  write_answer(keep_alive, responder, 429, refusal_body(turned.refusal), fields);
+}
+
+/// Whole seconds of X-DashScope-Wait-Timeout; anything else counts as not said.
+std::optional<Duration> patience_of(const http::RequestHead& head) {
+  const std::string_view text = head.fields.find("x-dashscope-wait-timeout");
+  std::int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (seconds < 0 || seconds > 86'400) return std::nullopt;
+  return std::chrono::seconds(seconds);
 }
 
 bool has_key(const http::RequestHead& head) {
@@ -130,11 +217,14 @@ std::unique_ptr<http::Session> Handler::model(Operation operation, const http::R
   if (!read) {
     return answer(request, responder, 400, error_body(read.error().text, "invalid_request_error"));
   }
-  Begun begun = provider_->begin(*read, loop_.now());
+  Begun begun = provider_->begin(*read, patience_of(request.head), loop_.now());
   if (const auto* turned = std::get_if<Turned>(&begun.what)) {
-    std::string fields = common_fields(turned->serial) + begun.fields;
-    append_retry_fields(fields, turned->refusal);
-    return answer(request, responder, 429, refusal_body(turned->refusal), fields);
+    write_refusal(request.head.keep_alive, responder, *turned, begun.fields);
+    return std::make_unique<Answered>();
+  }
+  if (const auto* waits = std::get_if<Waits>(&begun.what)) {
+    return std::make_unique<WaitingSession>(loop_, *provider_, responder, std::move(*read), *waits,
+                                            request.head);
   }
   const auto& attempt = std::get<Attempt>(begun.what);
   return std::make_unique<ModelSession>(loop_, *provider_, responder, std::move(*read), attempt,

@@ -96,6 +96,12 @@ void append_limit_fields(std::string& into, std::string_view unit, const UnitLim
 }
 
 std::string refusal_body(const Refusal& refusal) {
+  if (refusal.growth) {
+    return error_body(
+        "Request rate increased too quickly. To ensure system stability, please adjust your client "
+        "logic to scale requests more smoothly over time.",
+        "limit_burst_rate", "limit_burst_rate");
+  }
   const std::string_view type =
       refusal.rule.unit == Unit::requests || refusal.rule.unit == Unit::concurrency ? "requests"
                                                                                     : "tokens";
@@ -116,7 +122,7 @@ std::string refusal_body(const Refusal& refusal) {
 }
 
 void append_retry_fields(std::string& into, const Refusal& refusal) {
-  if (!refusal.retry_after || refusal.never_fits) return;
+  if (!refusal.retry_after || refusal.never_fits || refusal.growth) return;
   const std::int64_t milliseconds = milliseconds_up(*refusal.retry_after);
   fmt::format_to(std::back_inserter(into), "retry-after: {}\r\nretry-after-ms: {}\r\n",
                  (milliseconds + 999) / 1000, milliseconds);

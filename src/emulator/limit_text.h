@@ -11,7 +11,8 @@
 
 namespace weir::emulator {
 
-/// How OpenAI writes about its limits, in headers and in refusals. Times given here are the
+/// How OpenAI writes about its limits, in headers and in refusals; refused growth, which OpenAI
+/// does not know, is written as DashScope's compatible mode writes it. Times given here are the
 /// caller's: already divided by the time scale.
 /// Source: providers.md section 3, OpenAI
 /// (https://platform.openai.com/docs/guides/rate-limits, read 2026-11-30).
@@ -41,6 +42,7 @@ struct Refusal {
   std::int64_t requested = 0;
   std::optional<Duration> retry_after;
   bool never_fits = false;
+  bool growth = false;  ///< it is the growth and no limit that refuses
 };
 
 /// The body of the 429 and the field lines that go with it.

@@ -28,6 +28,15 @@ Duration scaled(Duration duration, double factor) {
   return from_seconds(to_seconds(duration) * factor);
 }
 
+/// What the other consumer did longer ago than this, while nobody looked, is left out.
+constexpr Duration kCatchUp = std::chrono::minutes(10);
+
+/// The provider's clock starts at 0 when the emulator starts; its days begin at midnight UTC.
+model::ProviderSettings on_calendar(model::ProviderSettings settings, WallTime start) {
+  settings.day_phase -= start.time_since_epoch() % std::chrono::hours(24);
+  return settings;
+}
+
 }  // namespace
 
 Instant Attempt::ready_at(std::int64_t count) const {
@@ -40,7 +49,9 @@ Provider::Provider(Settings settings, double time_scale, Instant start, WallTime
       time_scale_(time_scale),
       start_(start),
       wall_start_(wall_start),
-      rules_(settings_.provider, inside(start)),
+      rules_(on_calendar(settings_.provider, wall_start), inside(start)),
+      other_(settings_.other, settings_.latency, settings_.seed + 3, inside(start)),
+      queue_(settings_.wait),
       latency_(settings_.latency, settings_.seed + 1),
       faults_(settings_.faults, settings_.seed + 2) {}
 
@@ -56,18 +67,67 @@ std::int64_t Provider::created(Instant now) const {
       .count();
 }
 
-Begun Provider::begin(const ModelRequest& request, Instant now) {
-  const std::lock_guard lock(mutex_);
+Instant Provider::turn_to(Instant now) {
   const Instant at = inside(now);
+  other_.advance(rules_, at, {}, kCatchUp);
+  serve_queue(at);
+  return at;
+}
+
+void Provider::serve_queue(Instant at) {
+  if (queue_.size() == 0) return;
+  std::vector<model::WaitQueue::Answer> due;
+  queue_.advance(rules_, at, due);
+  for (const model::WaitQueue::Answer& one : due) called_.emplace(one.ticket, one.admission);
+}
+
+Begun Provider::begin(const ModelRequest& request, std::optional<Duration> patience, Instant now) {
+  const std::lock_guard lock(mutex_);
+  const Instant at = turn_to(now);
   const bool produces = request.operation != Operation::embedding;
   model::AdmitRequest ask{.input_tokens = request.input_tokens, .max_output_tokens = 0};
   if (produces) {
     ask.max_output_tokens = request.max_output_tokens;
     if (ask.max_output_tokens) *ask.max_output_tokens *= request.choices;
   }
-  const model::Admission admission = rules_.admit(ask, at);
-  Begun begun;
   const std::uint64_t serial = ++serial_;
+  const Duration longest = patience ? scaled(*patience, time_scale_) : settings_.wait_unasked;
+  const model::WaitQueue::Answer answer = queue_.submit(rules_, ask, longest, at);
+  if (answer.ticket != 0) return {Waits{answer.ticket, epoch_, serial}, {}};
+  return answered(request, answer.admission, serial, now);
+}
+
+Begun Provider::knock(const Waits& waits, const ModelRequest& request, Instant now) {
+  if (waits.epoch != epoch()) return begin(request, Duration{0}, now);
+  const std::lock_guard lock(mutex_);
+  turn_to(now);
+  const auto called = called_.find(waits.ticket);
+  if (called == called_.end()) return {waits, {}};
+  const model::Admission admission = called->second;
+  called_.erase(called);
+  return answered(request, admission, waits.serial, now);
+}
+
+void Provider::leave(const Waits& waits, Instant now) {
+  const std::lock_guard lock(mutex_);
+  if (waits.epoch != epoch_) return;
+  const Instant at = turn_to(now);
+  queue_.cancel(waits.ticket);
+  const auto called = called_.find(waits.ticket);
+  if (called == called_.end()) return;
+  if (called->second.admitted) rules_.abort(called->second.attempt, 0, at);
+  called_.erase(called);
+}
+
+std::uint32_t Provider::epoch() {
+  const std::lock_guard lock(mutex_);
+  return epoch_;
+}
+
+Begun Provider::answered(const ModelRequest& request, const model::Admission& admission,
+                         std::uint64_t serial, Instant now) {
+  const Instant at = inside(now);
+  Begun begun;
   if (!admission.admitted) {
     begun.what = Turned{explain(request, admission, at), serial};
     begun.fields = limit_fields(at);
@@ -83,7 +143,7 @@ Begun Provider::begin(const ModelRequest& request, Instant now) {
   const double factor = attempt.fault.factor / time_scale_;
   attempt.first_token = scaled(timing.first_token, factor);
   attempt.per_token = scaled(timing.per_token, factor);
-  if (produces) {
+  if (request.operation != Operation::embedding) {
     // The length is drawn from the prompt, not from a running generator, so that a prompt has one
     // answer whatever else is going on.
     model::OutputModel lengths(settings_.output, settings_.seed ^ request.digest);
@@ -101,6 +161,7 @@ Refusal Provider::explain(const ModelRequest& request, const model::Admission& a
   Refusal refusal;
   refusal.model = request.model;
   refusal.never_fits = admission.never_fits;
+  refusal.growth = admission.growth.has_value();
   if (admission.retry_after) refusal.retry_after = outside(*admission.retry_after);
   if (!admission.rule) return refusal;
   const auto readings = rules_.readings(at);
@@ -133,36 +194,36 @@ std::string Provider::limit_fields(Instant at) {
 
 void Provider::produced(const Attempt& attempt, std::int64_t tokens, Instant now) {
   const std::lock_guard lock(mutex_);
-  if (attempt.epoch == epoch_) rules_.produced(attempt.id, tokens, inside(now));
+  if (attempt.epoch == epoch_) rules_.produced(attempt.id, tokens, turn_to(now));
 }
 
 void Provider::finish(const Attempt& attempt, std::int64_t input, std::int64_t output,
                       Instant now) {
   const std::lock_guard lock(mutex_);
-  if (attempt.epoch == epoch_) rules_.finish(attempt.id, input, output, inside(now));
+  if (attempt.epoch == epoch_) rules_.finish(attempt.id, input, output, turn_to(now));
 }
 
 void Provider::abort(const Attempt& attempt, std::int64_t output_so_far, Instant now) {
   const std::lock_guard lock(mutex_);
-  if (attempt.epoch == epoch_) rules_.abort(attempt.id, output_so_far, inside(now));
+  if (attempt.epoch == epoch_) rules_.abort(attempt.id, output_so_far, turn_to(now));
 }
 
 void Provider::fail(const Attempt& attempt, Instant now) {
   const std::lock_guard lock(mutex_);
-  if (attempt.epoch == epoch_) rules_.fail(attempt.id, inside(now));
+  if (attempt.epoch == epoch_) rules_.fail(attempt.id, turn_to(now));
 }
 
 std::string Provider::counters(Instant now) {
   const std::lock_guard lock(mutex_);
+  const Instant at = turn_to(now);
   const model::Counters& seen = rules_.counters();
-  const Instant at = inside(now);
   std::string json = fmt::format(
       R"({{"attempts":{},"admitted":{},"refused":{},"inflight":{},"finished":{},"aborted":{},)"
       R"("failed":{},"input_tokens":{},"output_tokens":{},"time_scale":{},"virtual_ms":{},)"
-      R"("rules":[)",
+      R"("waiting":{},"refused_for_growth":{},"rules":[)",
       seen.admitted + seen.refused, seen.admitted, seen.refused, seen.inflight, seen.finished,
       seen.aborted, seen.failed, seen.input_tokens, seen.output_tokens, time_scale_,
-      at.time_since_epoch().count() / 1'000'000);
+      at.time_since_epoch().count() / 1'000'000, queue_.size(), seen.refused_by_growth);
   const auto readings = rules_.readings(at);
   for (std::size_t index = 0; index < readings.size(); ++index) {
     const model::Reading& reading = readings[index];
@@ -195,7 +256,7 @@ std::string Provider::faults() {
 void Provider::set_rules(const std::vector<Rule>& rules, Instant now) {
   const std::lock_guard lock(mutex_);
   settings_.provider.rules = rules;
-  rules_.set_rules(rules, inside(now));
+  rules_.set_rules(rules, turn_to(now));
 }
 
 void Provider::set_latency(const model::LatencySettings& latency) {
@@ -213,7 +274,11 @@ void Provider::set_faults(const model::FaultSettings& faults) {
 void Provider::reset(Instant now) {
   const std::lock_guard lock(mutex_);
   ++epoch_;
-  rules_ = model::ProviderRules(settings_.provider, inside(now));
+  const Instant at = inside(now);
+  rules_ = model::ProviderRules(on_calendar(settings_.provider, wall_start_), at);
+  other_ = model::OtherConsumer(settings_.other, settings_.latency, settings_.seed + 3, at);
+  queue_ = model::WaitQueue(settings_.wait);
+  called_.clear();
 }
 
 }  // namespace weir::emulator

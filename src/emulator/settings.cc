@@ -39,6 +39,12 @@ it answers is decided by the prompt and the seed alone: equal prompts have equal
 A text is one token for every four bytes, rounded up; a chat message has four more. Tools are called
 when `tool_choice` says so, or when the user's last message holds a tool's name or the word "tool".
 
+Limits: a `counter` estimates from two fixed windows as a sliding counter does, and `leaky` lets one
+request pass at a time; windows of whole days begin at midnight UTC. What grows too fast is refused
+with the code `limit_burst_rate`. A request with `X-DashScope-Wait-Timeout: SECONDS` waits that long
+at most, in one line with the others, before it is refused, if `wait` allows it. Whoever else uses
+the account is seen in the headers.
+
 With `--time-scale N` its clock runs N times as fast: windows and answers take 1/N of their time,
 and the hints in its headers are what a caller really has to wait.
 
@@ -56,7 +62,7 @@ and the hints in its headers are what a caller really has to wait.
 )";
 
 constexpr std::string_view kUnits = "requests|input_tokens|output_tokens|total_tokens|concurrency";
-constexpr std::string_view kEnforcements = "sliding|fixed|bucket|unknown";
+constexpr std::string_view kEnforcements = "sliding|fixed|bucket|counter|leaky|unknown";
 constexpr std::string_view kCountings = "reserve|reserve_refund|settle|realtime|input";
 
 constexpr Field kRule[] = {
@@ -81,9 +87,108 @@ constexpr Field kRule[] = {
      .doc = "When and what it counts of tokens",
      .fallback = "settle",
      .choices = kCountings},
-    {.key = "burst", .type = Type::count, .doc = "Depth of a bucket; absent: the amount", .low = 1},
+    {.key = "burst",
+     .type = Type::count,
+     .doc = "Depth of a bucket; absent: the amount, and 1 for leaky",
+     .low = 1},
 };
 constexpr Record kRuleRecord = {"emulator_rule", "A limit of the emulated provider", kRule};
+
+constexpr Field kGrowth[] = {
+    {.key = "of",
+     .type = Type::choice,
+     .doc = "What must not grow too fast",
+     .fallback = "requests",
+     .choices = "requests|input_tokens|output_tokens|total_tokens"},
+    {.key = "ratio",
+     .type = Type::decimal,
+     .doc = "At most this times the peak of the look-back in one period",
+     .fallback = "2"},
+    {.key = "per",
+     .type = Type::duration,
+     .doc = "The period",
+     .fallback = "10s",
+     .low = kMillisecond,
+     .high = kDay},
+    {.key = "floor", .type = Type::count, .doc = "This much always passes", .fallback = "20"},
+    {.key = "look_back",
+     .type = Type::duration,
+     .doc = "How long a peak is remembered",
+     .fallback = "5m",
+     .low = kMillisecond,
+     .high = 7 * kDay},
+    {.key = "wander",
+     .type = Type::percent,
+     .doc = "The threshold moves up and down by at most this much",
+     .fallback = "0%",
+     .high = 90},
+};
+constexpr Record kGrowthRecord = {
+    "emulator_growth", "A limit on growth; its refusals have the code limit_burst_rate", kGrowth};
+
+constexpr Field kTokens[] = {
+    {.key = "mean",
+     .type = Type::count,
+     .doc = "Mean of a log-normal",
+     .fallback = "350",
+     .low = 1,
+     .high = 1'000'000},
+    {.key = "sigma", .type = Type::percent, .doc = "Its sigma", .fallback = "70%", .high = 300},
+};
+constexpr Record kTokensRecord = {"emulator_tokens", "Lengths of the other consumer", kTokens};
+
+constexpr Field kOther[] = {
+    {.key = "per_second",
+     .type = Type::decimal,
+     .doc = "Its requests per second, at random times",
+     .fallback = "0"},
+    {.key = "swings_to",
+     .type = Type::decimal,
+     .doc = "Its rate in every second half of the period; absent: the same"},
+    {.key = "period",
+     .type = Type::duration,
+     .doc = "Of the swing between its two rates",
+     .fallback = "10m",
+     .low = kMillisecond,
+     .high = 7 * kDay},
+    {.key = "input_tokens",
+     .type = Type::record,
+     .doc = "Length of its prompts",
+     .record = &kTokensRecord},
+    {.key = "output_tokens",
+     .type = Type::record,
+     .doc = "Length of its answers",
+     .record = &kTokensRecord},
+    {.key = "retries",
+     .type = Type::boolean,
+     .doc = "What is refused comes again after a second, five times in all",
+     .fallback = "false"},
+};
+constexpr Record kOtherRecord = {"emulator_other", "Another consumer of the same account", kOther};
+
+constexpr Field kWait[] = {
+    {.key = "longest",
+     .type = Type::duration,
+     .doc = "The longest that `X-DashScope-Wait-Timeout` may ask for",
+     .fallback = "0s",
+     .high = kDay},
+    {.key = "unasked",
+     .type = Type::duration,
+     .doc = "How long a request without that header waits",
+     .fallback = "0s",
+     .high = kDay},
+    {.key = "for",
+     .type = Type::choice,
+     .doc = "Which refusals are waited out",
+     .fallback = "growth",
+     .choices = "growth|any"},
+    {.key = "depth",
+     .type = Type::count,
+     .doc = "How many wait at most",
+     .fallback = "10k",
+     .high = 1'000'000},
+};
+constexpr Record kWaitRecord = {"emulator_wait", "Its queue for what does not fit yet", kWait};
 
 constexpr Field kLatency[] = {
     {.key = "first_token",
@@ -179,8 +284,25 @@ constexpr Field kSettings[] = {
      .fallback = "false"},
     {.key = "phase",
      .type = Type::duration,
-     .doc = "Where fixed windows begin; absent: drawn from the seed",
+     .doc = "Where fixed windows and counters begin; absent: drawn from the seed",
      .high = 366 * kDay},
+    {.key = "day_phase",
+     .type = Type::duration,
+     .doc = "Where windows of whole days begin, after midnight UTC",
+     .fallback = "0s",
+     .high = kDay},
+    {.key = "growth",
+     .type = Type::records,
+     .doc = "Its limits on growth",
+     .record = &kGrowthRecord},
+    {.key = "other",
+     .type = Type::record,
+     .doc = "Who else uses the account",
+     .record = &kOtherRecord},
+    {.key = "wait",
+     .type = Type::record,
+     .doc = "Its queue for what does not fit yet",
+     .record = &kWaitRecord},
     {.key = "default_max_output",
      .type = Type::count,
      .doc = "Reserved as output where a request has no maximum",
@@ -221,7 +343,8 @@ Enum named(const std::array<Enum, N>& all, std::string_view word, Enum fallback)
 }
 
 constexpr std::array kAllEnforcements = {Enforcement::sliding, Enforcement::fixed,
-                                         Enforcement::bucket, Enforcement::unknown};
+                                         Enforcement::bucket,  Enforcement::counter,
+                                         Enforcement::leaky,   Enforcement::unknown};
 constexpr std::array kAllCountings = {Counting::reserve, Counting::reserve_refund, Counting::settle,
                                       Counting::realtime, Counting::input};
 
@@ -254,6 +377,46 @@ std::vector<Rule> read_rules(const Section& parent, config::Faults& faults) {
                fmt::format("at most {}", model::ProviderRules::kMaxRules));
   }
   return rules;
+}
+
+std::vector<model::GrowthSettings> read_growth(const Section& parent, config::Faults& faults) {
+  std::vector<model::GrowthSettings> all;
+  for (const Section& section : parent.sections("growth")) {
+    model::GrowthSettings growth;
+    growth.of = named(kAllUnits, section.text("of"), Unit::requests);
+    growth.ratio = section.decimal("ratio").value_or(growth.ratio);
+    growth.per = section.duration("per").value_or(growth.per);
+    growth.floor = section.count("floor").value_or(growth.floor);
+    growth.look_back = section.duration("look_back").value_or(growth.look_back);
+    growth.wander = section.percent("wander").value_or(0);
+    if (growth.ratio < 1) {
+      faults.add(section.place("ratio"), section.path("ratio"), "is below 1", "write `ratio: 2`");
+    }
+    all.push_back(growth);
+  }
+  if (all.size() > model::ProviderRules::kMaxRules) {
+    faults.add(parent.place("growth"), parent.path("growth"),
+               fmt::format("{} rules are too many", all.size()),
+               fmt::format("at most {}", model::ProviderRules::kMaxRules));
+  }
+  return all;
+}
+
+model::OtherSettings read_other(const Section& section) {
+  model::OtherSettings other;
+  if (!section.present()) return other;
+  other.per_second = section.decimal("per_second").value_or(0);
+  other.swings_to = section.decimal("swings_to");
+  if (other.swings_to) other.period = section.duration("period").value_or(Duration{0});
+  const auto lengths = [&](std::string_view key, double& mean, double& sigma) {
+    const Section tokens = section.section(key);
+    mean = static_cast<double>(tokens.count("mean").value_or(350));
+    sigma = tokens.percent("sigma").value_or(0.7);
+  };
+  lengths("input_tokens", other.input_mean, other.input_sigma);
+  lengths("output_tokens", other.output_mean, other.output_sigma);
+  other.retries = section.boolean("retries");
+  return other;
 }
 
 /// A duration with `us` and `ns` as well, which only a time per token needs.
@@ -347,6 +510,14 @@ ReadSettings read_settings(std::string_view text, const std::string& file) {
     settings.provider.phase = top.duration("phase");
     settings.provider.default_max_output = top.count("default_max_output").value_or(0);
     settings.provider.seed = settings.seed;
+    settings.provider.day_phase = top.duration("day_phase").value_or(Duration{0});
+    settings.provider.growth = read_growth(top, faults);
+    settings.other = read_other(top.section("other"));
+    const Section wait = top.section("wait");
+    settings.wait.longest = wait.duration("longest").value_or(Duration{0});
+    settings.wait.what = wait.text("for") == "any" ? model::WaitsFor::any : model::WaitsFor::growth;
+    settings.wait.depth = wait.count("depth").value_or(10'000);
+    settings.wait_unasked = wait.duration("unasked").value_or(Duration{0});
     settings.latency = read_latency(top.section("latency"), faults);
     settings.faults = read_faults(top.section("faults"), faults);
     const Section output = top.section("output");

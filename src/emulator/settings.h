@@ -9,7 +9,9 @@
 
 #include "config/config.h"
 #include "emulator/model/behaviour.h"
+#include "emulator/model/other_consumer.h"
 #include "emulator/model/provider_rules.h"
+#include "emulator/model/wait_queue.h"
 #include "weir/result.h"
 #include "weir/rule.h"
 
@@ -23,6 +25,9 @@ struct Settings {
   model::OutputSettings output;
   bool exact_output = false;  ///< answers are as long as the request's maximum, where it has one
   model::FaultSettings faults;
+  model::OtherSettings other;       ///< who else uses the account
+  model::WaitSettings wait;         ///< its own queue
+  Duration wait_unasked{0};         ///< for requests without X-DashScope-Wait-Timeout
   std::vector<std::string> models;  ///< what /v1/models lists; any other name is served too
   bool require_key = false;         ///< an empty bearer is 401
   std::uint64_t seed = 1;
