@@ -341,9 +341,10 @@ Instant RuleMeter::mirror_when(std::int64_t amount, std::int64_t returned, Insta
   if (bucket()) {
     const double level_wanted =
         static_cast<double>(most) - static_cast<double>(open_) + static_cast<double>(returned);
-    if (level_wanted < 0) return saturating_add(now, settings_.rule.window);
-    const Instant at = bucket_.falls_to(level_wanted, mirror_slope(now), now);
-    return std::max(at, soon);
+    const Slope slope = mirror_slope(now);
+    const Instant at = bucket_.falls_to(std::max(level_wanted, 0.0), slope, now);
+    // What is granted and not stamped yet has to be worked off too.
+    return std::max(soon, level_wanted < 0 ? slope.reach(at, -level_wanted) : at);
   }
   const std::int64_t taken =
       std::max<std::int64_t>(0, saturating_add(log_.sum(), open_) - returned);

@@ -656,7 +656,9 @@ void World::check(Instant now) {
   check_books(books, now, report_.violations);
   const bool told_the_rules =
       scenario_.told.mode == Mode::enforce && scenario_.told.strategy != Strategy::passthrough;
-  if (told_the_rules && !snapshot_.deployments.empty()) {
+  // When an attempt left the provider's queue, and so began to count, is not told to anybody.
+  const bool stamps_bound = scenario_.wait.longest <= Duration{0};
+  if (told_the_rules && stamps_bound && !snapshot_.deployments.empty()) {
     check_mirrors(snapshot_.deployments.front(), now);
   }
 }

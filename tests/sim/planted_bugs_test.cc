@@ -112,6 +112,45 @@ TEST(PlantedBugs, AMirrorStampedAtGrantIsRefused) {
   EXPECT_TRUE(missed(run(world(), 1, with<StampedAtGrant>()), "429_share"));
 }
 
+/// The governor is told another enforcement than the provider has.
+Report told_as(Scenario scenario, Enforcement kept, Enforcement told) {
+  scenario.goals.max_window_ratio = 1.0;
+  scenario.provider.rules.resize(1);
+  scenario.provider.rules[0].enforce = kept;
+  scenario.told.rules = scenario.provider.rules;
+  scenario.told.rules[0].enforce = told;
+  if (told == Enforcement::bucket) scenario.told.rules[0].burst.reset();
+  return run(scenario, 1);
+}
+TEST(PlantedBugs, ACounterTakenForASlidingWindowIsRefused) {
+  // Bursts so far apart that nothing paces them: each is estimated long after its window is over.
+  Scenario scenario = world();
+  scenario.workload.arrivals.on = seconds(3);
+  scenario.workload.arrivals.off = seconds(80);
+  scenario.workload.arrivals.rates = {{Duration{0}, 60}};
+  scenario.told.max_wait = seconds(2);
+  EXPECT_FALSE(missed(told_as(scenario, Enforcement::counter, Enforcement::counter), "429_share"));
+  EXPECT_TRUE(missed(told_as(scenario, Enforcement::counter, Enforcement::sliding), "429_share"));
+}
+TEST(PlantedBugs, ALeakyRuleTakenForABucketIsRefused) {
+  EXPECT_FALSE(missed(told_as(world(), Enforcement::leaky, Enforcement::leaky), "429_share"));
+  EXPECT_TRUE(missed(told_as(world(), Enforcement::leaky, Enforcement::bucket), "429_share"));
+}
+
+/// The provider itself is broken: what another rule let through is too much for the checker.
+TEST(PlantedBugs, AProviderThatForgetsItsOlderWindowIsSeenInTheRatio) {
+  Rule rule{Unit::requests, 10, seconds(60), Enforcement::fixed, Counting::settle, std::nullopt};
+  WindowChecker fixed(rule, Duration{0});
+  rule.enforce = Enforcement::counter;
+  WindowChecker counter(rule, Duration{0});
+  for (WindowChecker* window : {&fixed, &counter}) {
+    window->charge(10, Instant(seconds(59)));
+    window->charge(10, Instant(seconds(61)));
+  }
+  EXPECT_LE(fixed.worst(), 1.0);
+  EXPECT_GT(counter.worst(), 1.9);
+}
+
 TEST(PlantedBugs, WithoutTheGuardTheProviderRefuses) {
   const MakePort no_guard = [](std::shared_ptr<const Policy> policy, std::uint64_t seed,
                                Instant now) {

@@ -24,7 +24,8 @@ T pick(Rng& rng, const T (&from)[N]) {
 
 Rule random_rule(Rng& rng, Unit unit, std::int64_t per_minute) {
   constexpr Duration kWindows[] = {seconds(1), seconds(10), seconds(60), seconds(60), minutes(5)};
-  constexpr Enforcement kKinds[] = {Enforcement::sliding, Enforcement::fixed, Enforcement::bucket};
+  constexpr Enforcement kKinds[] = {Enforcement::sliding, Enforcement::fixed, Enforcement::bucket,
+                                    Enforcement::counter};
   constexpr Counting kCountings[] = {Counting::reserve, Counting::reserve_refund, Counting::settle,
                                      Counting::realtime, Counting::input};
   Rule rule;
@@ -38,6 +39,45 @@ Rule random_rule(Rng& rng, Unit unit, std::int64_t per_minute) {
   rule.window = pick(rng, kWindows);
   rule.amount = std::max<std::int64_t>(1, per_minute * rule.window / Duration(minutes(1)));
   return rule;
+}
+
+/// The account at the provider has a life of its own.
+void disturb(Scenario& scenario, Rng& rng) {
+  using emulator::model::WaitsFor;
+  if (rng.below(2) == 0) {
+    scenario.provider.growth = {{.floor = 5 + static_cast<std::int64_t>(rng.below(100)),
+                                 .look_back = minutes(1),
+                                 .wander = 0.3 * rng.uniform()}};
+  }
+  if (rng.below(2) == 0) {
+    scenario.other.per_second = 2 * rng.uniform();
+    scenario.other.swings_to = 6 * rng.uniform();
+    scenario.other.period = seconds(40);
+    scenario.other.retries = rng.below(2) == 0;
+    scenario.other.names_maximum = rng.below(2) == 0;
+  }
+  if (rng.below(2) == 0) {
+    scenario.wait.longest = seconds(1 + static_cast<std::int64_t>(rng.below(20)));
+    scenario.wait.what = rng.below(2) == 0 ? WaitsFor::any : WaitsFor::growth;
+    scenario.wait.depth = 1 + static_cast<std::int64_t>(rng.below(50));
+  }
+  for (const Duration at : {Duration(minutes(1)), Duration(minutes(2))}) {
+    if (rng.below(2) == 0) continue;
+    scenario.steps.push_back({at, scenario.provider.rules});
+    const double factor = 2 * rng.uniform();
+    for (Rule& rule : scenario.steps.back().rules) {
+      rule.amount = static_cast<std::int64_t>(factor * static_cast<double>(rule.amount));
+    }
+  }
+  constexpr HeaderStyle kStyles[] = {HeaderStyle::every, HeaderStyle::openai,
+                                     HeaderStyle::anthropic};
+  constexpr RemainingSays kRemaining[] = {RemainingSays::truth, RemainingSays::unknown,
+                                          RemainingSays::zero};
+  scenario.header_quirks.style = pick(rng, kStyles);
+  scenario.header_quirks.remaining = pick(rng, kRemaining);
+  scenario.header_quirks.share = rng.uniform();
+  scenario.header_quirks.cached = seconds(static_cast<std::int64_t>(rng.below(6)));
+  if (rng.below(2) == 0) scenario.header_quirks.raised_at = minutes(1);
 }
 
 Scenario random_world(std::uint64_t seed) {
@@ -97,15 +137,31 @@ TEST_P(RandomWorlds, NothingIsLostLeakedLateOrOvertaken) {
   }
 }
 
+TEST_P(RandomWorlds, NorWhereTheAccountHasALifeOfItsOwn) {
+  for (std::uint64_t world = 0; world < 10; ++world) {
+    const std::uint64_t seed = GetParam() * 1000 + world;
+    Scenario scenario = random_world(seed);
+    Rng rng(seed);
+    disturb(scenario, rng);
+    const Report report = run(scenario, seed);
+    for (const char* checker : {"books", "slots", "fifo", "late", "stuck", "protocol"}) {
+      EXPECT_FALSE(report.violations.by(checker))
+          << "seed " << seed << ": " << report.violations.first().front();
+    }
+    EXPECT_EQ(report.digest, run(scenario, seed).digest) << "seed " << seed;
+  }
+}
+
 TEST_P(RandomWorlds, ToldRequestRulesAreNeverPassed) {
   for (std::uint64_t world = 0; world < 10; ++world) {
     const std::uint64_t seed = GetParam() * 100 + world;
     Scenario scenario = random_world(seed);
     std::erase_if(scenario.provider.rules,
                   [](const Rule& rule) { return rule.unit != Unit::requests; });
-    // Every other world's bucket is deeper than what it refills in its window.
+    // Every other world's bucket is deeper than what it refills in its window, or is leaky.
     for (Rule& rule : scenario.provider.rules) {
       if (world % 2 == 1 && rule.enforce == Enforcement::bucket) rule.burst = 3 * rule.amount;
+      if (world % 4 == 0 && rule.enforce == Enforcement::bucket) rule.enforce = Enforcement::leaky;
     }
     scenario.told.rules = scenario.provider.rules;
     scenario.told.guard = scenario.network.jitter;

@@ -83,6 +83,100 @@ TEST_F(ScenarioFile, FaultsNameTheirPlaceAndFix) {
   EXPECT_FALSE(faults.str().empty());
 }
 
+constexpr const char* kAccount =
+    "scenario: account\n"
+    "horizon: 4m\n"
+    "arrivals: {per_second: 2}\n"
+    "day_phase: 2h\n"
+    "rules:\n"
+    "  - {unit: requests, amount: 300, window: 60s, enforce: counter}\n"
+    "  - {unit: requests, amount: 6, window: 1s, enforce: leaky, burst: 3}\n"
+    "growth: [{of: requests, ratio: 3, per: 5s, floor: 15, look_back: 2m, wander: 5%}]\n"
+    "steps:\n"
+    "  - at: 2m\n"
+    "    rules:\n"
+    "      - {unit: requests, amount: 150, window: 60s, enforce: counter}\n"
+    "      - {unit: requests, amount: 3, window: 1s, enforce: leaky, burst: 3}\n"
+    "other: {per_second: 0.5, swings_to: 2, period: 1m, input_tokens: {mean: 10, sigma: 0.1},\n"
+    "        output_tokens: {mean: 20}, names_maximum: true, retries: true, retry_after: 2s,\n"
+    "        attempts: 3, from: 10s, until: 3m}\n"
+    "wait: {longest: 20s, for: any, depth: 7}\n"
+    "headers: {style: anthropic, share: 50%, remaining: zero, cached: 5s, raised_at: 1m,\n"
+    "          raised_by: 3}\n";
+
+TEST_F(ScenarioFile, EveryKeyOfTheAccountIsRead) {
+  const auto set = load_scenarios(write(kAccount));
+  ASSERT_TRUE(set.has_value()) << set.error().text;
+  const Scenario& world = set->scenarios.front();
+  EXPECT_EQ(world.provider.rules[0].enforce, Enforcement::counter);
+  EXPECT_EQ(world.provider.rules[1].enforce, Enforcement::leaky);
+  EXPECT_EQ(world.provider.day_phase, std::chrono::hours(2));
+  ASSERT_EQ(world.provider.growth.size(), 1U);
+  EXPECT_EQ(world.provider.growth[0].ratio, 3);
+  EXPECT_EQ(world.provider.growth[0].floor, 15);
+  EXPECT_EQ(world.provider.growth[0].wander, 0.05);
+  ASSERT_EQ(world.steps.size(), 1U);
+  EXPECT_EQ(world.steps[0].at, std::chrono::minutes(2));
+  EXPECT_EQ(world.steps[0].rules[0].amount, 150);
+  EXPECT_EQ(world.other.swings_to, 2);
+  EXPECT_EQ(world.other.output_mean, 20);
+  EXPECT_TRUE(world.other.names_maximum && world.other.retries);
+  EXPECT_EQ(world.other.attempts, 3);
+  EXPECT_EQ(world.other.until, std::chrono::minutes(3));
+  EXPECT_EQ(world.wait.longest, std::chrono::seconds(20));
+  EXPECT_EQ(world.wait.what, emulator::model::WaitsFor::any);
+  EXPECT_EQ(world.wait.depth, 7);
+  EXPECT_TRUE(world.headers);
+  EXPECT_EQ(world.header_quirks.style, HeaderStyle::anthropic);
+  EXPECT_EQ(world.header_quirks.remaining, RemainingSays::zero);
+  EXPECT_EQ(world.header_quirks.raised_by, 3);
+}
+
+TEST_F(ScenarioFile, AWorldWithEverythingOfTheAccountRunsToItsEnd) {
+  const auto set = load_scenarios(write(kAccount));
+  ASSERT_TRUE(set.has_value()) << set.error().text;
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    const Report report = run(set->scenarios.front(), seed);
+    EXPECT_EQ(report.violations.count(), 0) << report.violations.first().front();
+    EXPECT_EQ(report.digest, run(set->scenarios.front(), seed).digest);
+    EXPECT_GT(report.books.served, 100);
+  }
+}
+
+TEST_F(ScenarioFile, FaultsOfTheAccountNameTheirPlaceAndFix) {
+  const auto set =
+      load_scenarios(write("scenario: x\n"
+                           "rules: [{unit: requests, amount: 5, window: 60s}]\n"
+                           "growth:\n"
+                           "  - {of: requests, ratio: 0.5, per: 0s, wander: 95%}\n"
+                           "  - {of: concurrency}\n"
+                           "steps:\n"
+                           "  - {at: 5m, rules: [{unit: requests, amount: 5, window: 10s}]}\n"
+                           "  - {at: 4m}\n"
+                           "other: {per_second: 1, swings_to: 3, rate: 2}\n"
+                           "wait: {longest: 3s, for: all}\n"
+                           "headers: {style: azure}\n"
+                           "goals: {of_window: 99%, p99_over_fifo: 1s}\n"));
+  ASSERT_FALSE(set.has_value());
+  const std::string& text = set.error().text;
+  for (const char* part :
+       {":4:5: growth[1].ratio is below 1; write ratio: 2",
+        ":4:5: growth[1].per is not above 0; write per: 10s",
+        ":4:5: growth[1].wander is above 90%; write wander: 10%",
+        ":5:10: growth[2].of is not known",
+        ":8:5: steps[2].rules is missing; write all rules as they are from then on",
+        ":8:5: steps[2] begins before the step ahead of it; sort the steps by `at`",
+        "steps does not keep the units, windows, enforcement and counting of the rules; repeat "
+        "every rule in its order and change amounts only",
+        "other.rate is not a known key", ":9:35: other.swings_to has no period; write period: 20m",
+        ":10:26: wait.for is not known", ":11:18: headers.style is not known",
+        "goals compares with a packer that knows neither steps nor another consumer; leave "
+        "use_of_fifo and p99_over_fifo out",
+        "goals asks for a share of windows that another consumer fills too; leave of_window out"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
 TEST_F(ScenarioFile, AMissingFileIsAnError) {
   std::ostringstream out;
   std::ostringstream faults;

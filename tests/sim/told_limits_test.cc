@@ -63,6 +63,28 @@ class TokenSizes : public testing::TestWithParam<World> {};
 TEST_P(TokenSizes, At130Percent) { expect_held("token-sizes.yaml", GetParam().style, ""); }
 INSTANTIATE_TEST_SUITE_P(Sizes, TokenSizes, testing::ValuesIn(kSizes), name_of);
 
+constexpr World kEnforcements[] = {{"Counter60s", "counter-60s"},
+                                   {"Counter10s", "counter-10s"},
+                                   {"CounterOfTokens", "counter-tokens"},
+                                   {"Leaky60s", "leaky-60s"},
+                                   {"Leaky10s", "leaky-10s"}};
+class ToldEnforcement : public testing::TestWithParam<World> {};
+TEST_P(ToldEnforcement, At95Percent) { expect_held("enforcement.yaml", GetParam().style, "95%"); }
+TEST_P(ToldEnforcement, At200Percent) { expect_held("enforcement.yaml", GetParam().style, "200%"); }
+INSTANTIATE_TEST_SUITE_P(Styles, ToldEnforcement, testing::ValuesIn(kEnforcements), name_of);
+
+TEST(ToldEnforcementWindows, ACounterIsFilledAboveItsLoad) {
+  const auto set = load_scenarios(WEIR_SOURCE_DIR "/scenarios/enforcement.yaml");
+  ASSERT_TRUE(set.has_value()) << set.error().text;
+  for (const Scenario& scenario : set->scenarios) {
+    if (scenario.load != "200%" || !scenario.style.starts_with("counter-")) continue;
+    if (scenario.style == "counter-untold") continue;
+    Scenario fuller = scenario;
+    fuller.goals.min_window_share = scenario.style == "counter-60s" ? 0.99 : 0.98;
+    EXPECT_TRUE(run(fuller, 1).held()) << scenario.style;
+  }
+}
+
 TEST(ToldLimitsDigest, EqualSeedsDecideEqually) {
   const auto set = load_scenarios(WEIR_SOURCE_DIR "/scenarios/told-limits.yaml");
   ASSERT_TRUE(set.has_value()) << set.error().text;
