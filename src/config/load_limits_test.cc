@@ -107,8 +107,10 @@ TEST(Limits, TheLongFormSaysEverything) {
   const std::vector<Rule> rules = rules_with(
       "rules: [{unit: requests, amount: 20, per: 1s, enforce: fixed}, "
       "{unit: total_tokens, amount: 1M, per: 60s, enforce: bucket, count: settle, burst: 10k}, "
-      "{unit: concurrency, amount: 7}, {unit: requests, amount: 0.5, per: 10s, enforce: sliding}]");
-  ASSERT_EQ(rules.size(), 4U);
+      "{unit: concurrency, amount: 7}, {unit: requests, amount: 0.5, per: 10s, enforce: sliding}, "
+      "{unit: requests, amount: 900, per: 60s, enforce: counter}]");
+  ASSERT_EQ(rules.size(), 5U);
+  EXPECT_EQ(rules[4].enforce, Enforcement::counter);
   EXPECT_EQ(rules[0], (Rule{Unit::requests, 20, 1s, Enforcement::fixed, Counting::reserve, {}}));
   EXPECT_EQ(rules[1], (Rule{Unit::total_tokens, 1'000'000, 60s, Enforcement::bucket,
                             Counting::settle, 10'000}));
@@ -153,8 +155,10 @@ TEST(Limits, FaultsOfTheLongForm) {
       "mean \"requests\"?");
   has("{unit: growth, of: requests, ratio: 2.0, per: 10s, floor: 20}",
       ".unit: unit \"growth\" is not in this version");
-  has("{unit: requests, amount: 5, per: 1s, enforce: counter}",
-      ".enforce: enforce \"counter\" is not in this version");
+  has("{unit: requests, amount: 5, per: 1s, enforce: leaky}",
+      ".enforce: \"leaky\" is not one of the choices");
+  has("{unit: requests, amount: 5, per: 1s, enforce: counter, burst: 3}",
+      ".burst: only a bucket has a burst");
   has("{unit: requests, amount: 5, per: 1s, burst: 3}", ".burst: only a bucket has a burst");
   has("{unit: requests, amount: 5, per: 1s, count: settle}", ".count: count says when tokens");
   has("{unit: requests, amount: 0.00000001, per: 1s}", ".amount: \"0.00000001\" means less than");
