@@ -52,7 +52,14 @@ enum {
 };
 
 /// How a limit's window moves. Unknown is kept safe under all the others.
-enum { WEIR_SLIDING, WEIR_FIXED, WEIR_BUCKET, WEIR_ENFORCE_UNKNOWN };
+enum {
+  WEIR_SLIDING,
+  WEIR_FIXED,
+  WEIR_BUCKET,
+  WEIR_COUNTER,  ///< a sliding window estimated from two fixed ones
+  WEIR_LEAKY,    ///< a bucket that is one deep unless `burst` says more
+  WEIR_ENFORCE_UNKNOWN
+};
 
 /// When and what a provider counts against a token limit.
 enum {

@@ -194,11 +194,14 @@ double most_use(const Scenario& scenario, std::uint64_t seed, double worst_windo
     double bound = 0;
     switch (rule.enforce) {
       case Enforcement::sliding: bound = std::ceil(windows) * over; break;
-      case Enforcement::bucket: {
-        const auto depth = static_cast<double>(rule.burst.value_or(rule.amount));
+      case Enforcement::bucket:
+      case Enforcement::leaky: {
+        const bool leaky = rule.enforce == Enforcement::leaky;
+        const auto depth = static_cast<double>(rule.burst.value_or(leaky ? 1 : rule.amount));
         bound = windows + depth / static_cast<double>(rule.amount) * over;
         break;
       }
+      case Enforcement::counter:
       case Enforcement::fixed:
       case Enforcement::unknown: bound = (std::ceil(windows) + 1) * over; break;
     }
