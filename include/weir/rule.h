@@ -19,7 +19,7 @@ namespace weir {
 ///            traffic passes. The emulator and the simulator have it; the configuration's word for
 ///            it is a bucket with a burst
 ///   unknown  kept safe under sliding, fixed and bucket alike
-enum class Enforcement : std::uint8_t { sliding, fixed, bucket, counter, leaky, unknown };
+enum class Enforcement : std::uint8_t { sliding, fixed, bucket, unknown, counter, leaky };
 
 /// Whether the limit is a level that refills, and not a window that forgets.
 constexpr bool refills(Enforcement enforcement) {

@@ -51,15 +51,9 @@ enum {
   WEIR_CONCURRENCY     ///< calls in flight; without a window
 };
 
-/// How a limit's window moves. Unknown is kept safe under all the others.
-enum {
-  WEIR_SLIDING,
-  WEIR_FIXED,
-  WEIR_BUCKET,
-  WEIR_COUNTER,  ///< a sliding window estimated from two fixed ones
-  WEIR_LEAKY,    ///< a bucket that is one deep unless `burst` says more
-  WEIR_ENFORCE_UNKNOWN
-};
+/// How a limit's window moves. Unknown is kept safe under the three before it; a counter estimates
+/// from two fixed windows.
+enum { WEIR_SLIDING, WEIR_FIXED, WEIR_BUCKET, WEIR_ENFORCE_UNKNOWN, WEIR_COUNTER };
 
 /// When and what a provider counts against a token limit.
 enum {

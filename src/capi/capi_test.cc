@@ -96,9 +96,8 @@ TEST(CApiVersion, IsTheHeaders) {
 
 TEST(CApiVersion, ConstantsAreThoseOfTheGovernor) {
   EXPECT_EQ(WEIR_CONCURRENCY, static_cast<int>(Unit::concurrency));
-  EXPECT_EQ(WEIR_COUNTER, static_cast<int>(Enforcement::counter));
-  EXPECT_EQ(WEIR_LEAKY, static_cast<int>(Enforcement::leaky));
   EXPECT_EQ(WEIR_ENFORCE_UNKNOWN, static_cast<int>(Enforcement::unknown));
+  EXPECT_EQ(WEIR_COUNTER, static_cast<int>(Enforcement::counter));
   EXPECT_EQ(WEIR_COUNT_INPUT, static_cast<int>(Counting::input));
   EXPECT_EQ(WEIR_SHAPING, static_cast<int>(Strategy::shaping));
   EXPECT_EQ(WEIR_OBSERVE, static_cast<int>(Mode::observe));

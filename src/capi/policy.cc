@@ -68,8 +68,8 @@ std::int32_t to_rule(Faulty& faulty, const weir_rule& from, Rule& made) {
   if (!within(from.unit, WEIR_REQUESTS, WEIR_CONCURRENCY)) {
     return out_of_range(faulty, "unit", "WEIR_REQUESTS to WEIR_CONCURRENCY");
   }
-  if (!within(from.enforce, WEIR_SLIDING, WEIR_ENFORCE_UNKNOWN)) {
-    return out_of_range(faulty, "enforce", "WEIR_SLIDING to WEIR_ENFORCE_UNKNOWN");
+  if (!within(from.enforce, WEIR_SLIDING, WEIR_COUNTER)) {
+    return out_of_range(faulty, "enforce", "WEIR_SLIDING to WEIR_COUNTER");
   }
   if (!within(from.count, WEIR_COUNT_RESERVE, WEIR_COUNT_INPUT)) {
     return out_of_range(faulty, "count", "WEIR_COUNT_RESERVE to WEIR_COUNT_INPUT");

@@ -194,14 +194,13 @@ double most_use(const Scenario& scenario, std::uint64_t seed, double worst_windo
     double bound = 0;
     switch (rule.enforce) {
       case Enforcement::sliding: bound = std::ceil(windows) * over; break;
-      case Enforcement::bucket:
-      case Enforcement::leaky: {
-        const bool leaky = rule.enforce == Enforcement::leaky;
-        const auto depth = static_cast<double>(rule.burst.value_or(leaky ? 1 : rule.amount));
+      case Enforcement::leaky:
+      case Enforcement::bucket: {
+        const auto depth = static_cast<double>(rule.depth());
         bound = windows + depth / static_cast<double>(rule.amount) * over;
         break;
       }
-      case Enforcement::counter:
+      case Enforcement::counter:  // no window of its own holds more
       case Enforcement::fixed:
       case Enforcement::unknown: bound = (std::ceil(windows) + 1) * over; break;
     }
