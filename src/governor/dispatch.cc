@@ -397,7 +397,12 @@ bool Governor::Impl::try_pinned(std::uint32_t group, std::vector<Event>& events,
       events.push_back({id_of(slot), record.call.cookie, record.grant});
       return true;
     }
-    if (!outcome.own) maybe_pin(slot, outcome, now);
+    // One that waits for a limit of its own keeps nothing from the others meanwhile.
+    if (outcome.own) {
+      unpin(slot);
+    } else {
+      maybe_pin(slot, outcome, now);
+    }
   }
   return false;
 }

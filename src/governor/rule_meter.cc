@@ -109,6 +109,7 @@ void RuleMeter::configure(const MeterSettings& settings, Instant now) {
   }
   settings_ = settings;
   derive();
+  keep_what_is_unforeseen();
   keep_counter(before, now);
   if (was_bucket && !bucket()) log_.add(now, before);
   if (!was_bucket && bucket()) {
@@ -151,7 +152,11 @@ void RuleMeter::learn(std::int64_t error, std::int64_t output) {
   mix(error_squared_, squared(error));
   mix(output_, static_cast<double>(output));
   mix(output_squared_, squared(output));
-  if (settings_.margin || settings_.rule.amount <= 0) return;
+  keep_what_is_unforeseen();
+}
+
+void RuleMeter::keep_what_is_unforeseen() {
+  if (settings_.margin || settings_.rule.amount <= 0 || learned_ <= 0) return;
   double unforeseen =
       kMarginDeviations * std::sqrt(static_cast<double>(calls_ + 1) * error_squared_);
   if (settings_.rule.count == Counting::settle && output_ > 0) {

@@ -116,6 +116,8 @@ class RuleMeter {
   void keep_free(double share);
   /// A call has ended: by how much its input had been misjudged, and what it produced.
   void learn(std::int64_t error, std::int64_t output);
+  /// Sets the margin from what was learned, unless it was told.
+  void keep_what_is_unforeseen();
   [[nodiscard]] bool bucket() const { return bucket_kept_; }
   [[nodiscard]] bool tokens() const { return settings_.rule.unit != Unit::requests && !level(); }
   [[nodiscard]] bool paced(Instant now) const;

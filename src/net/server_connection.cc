@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "http/writer.h"
 
@@ -377,8 +378,8 @@ bool ServerConnection::write_kept() {
 }
 
 void ServerConnection::flush() {
-  late_ = false;
-  const bool progress = write_kept();
+  const bool first = std::exchange(late_, false);
+  const bool progress = write_kept() || first;
   if (broken_) return;
   if (buffered() == 0) {
     if (state_ == State::serving) idle_timer_.set(kNever);
