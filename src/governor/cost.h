@@ -48,7 +48,7 @@ inline std::int64_t Cost::admitted(Unit unit, Counting count, Side side) const {
   const bool reserves = count == Counting::reserve || count == Counting::reserve_refund;
   const std::int64_t out = side == Side::own ? output : reserves ? reserve_output : 0;
   switch (unit) {
-    case Unit::requests: return 1;
+    case Unit::requests:
     case Unit::concurrency: return 1;
     case Unit::input_tokens: return input;
     case Unit::output_tokens: return out;
