@@ -213,7 +213,7 @@ int simulate(Choice& choice) {
   }
   if (!choice.strategy.empty()) {
     constexpr std::array kKnown = {Strategy::passthrough, Strategy::retry, Strategy::rate,
-                                   Strategy::shaping};
+                                   Strategy::shaping, Strategy::adaptive};
     for (const Strategy known : kKnown) {
       if (name(known) == choice.strategy) choice.sim.strategy = known;
     }

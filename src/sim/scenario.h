@@ -135,6 +135,8 @@ struct Scenario {
   Goals goals;
   std::optional<Restart> restart;
   Duration progress_every = std::chrono::seconds(1);  ///< between two progress calls of a stream
+  bool retry_hints = true;                            ///< its refusals say when to come back ...
+  bool names_limits = true;                           ///< ... and which unit was short
   bool headers = false;                               ///< answers carry rate-limit headers
   HeaderQuirks header_quirks;                         ///< and how they differ from the truth
   std::vector<LimitStep> steps;                       ///< of the provider's limits; nobody is told

@@ -446,7 +446,8 @@ void read_governor(Map map, Told& told) {
   map.choice<Strategy>("strategy", told.strategy,
                        {{"passthrough", Strategy::passthrough},
                         {"rate", Strategy::rate},
-                        {"shaping", Strategy::shaping}});
+                        {"shaping", Strategy::shaping},
+                        {"adaptive", Strategy::adaptive}});
   map.choice<Mode>("mode", told.mode, {{"enforce", Mode::enforce}, {"observe", Mode::observe}});
   map.duration("max_wait", told.max_wait);
   map.count("depth", told.depth);
@@ -477,6 +478,8 @@ void read_world(Map& map, Scenario& scenario) {
   scenario.provider.rules = read_rules(map, "rules", std::move(scenario.provider.rules));
   scenario.told.rules = read_rules(map, "told", std::move(scenario.told.rules));
   map.boolean("rejected_counted", scenario.provider.rejected_counted);
+  map.boolean("retry_hints", scenario.retry_hints);
+  map.boolean("names_limits", scenario.names_limits);
   map.count("default_max_output", scenario.provider.default_max_output);
   map.duration("phase", scenario.provider.phase);
   map.duration("day_phase", scenario.provider.day_phase);
