@@ -18,6 +18,9 @@ constexpr double kCanaryOfProbe = 0.985;
 constexpr double kBelow = 0.005;
 // A limit met where it is told to be is left where it is, but for this.
 constexpr double kBelowExpected = 0.0025;
+// Met there again and again, it is left by twice as much each time: what is known of the sums is
+// less than they are.
+constexpr int kAgainMost = 4;
 constexpr double kProbeOver = 1.03;
 constexpr double kProbeTells = 1.015;
 constexpr double kClimb = 1.3;
@@ -71,8 +74,10 @@ void Bracket::granted(Instant now) {
   canary_sent_ = kDawn;
 }
 
-void Bracket::sent(Instant now) {
-  if (canary_out_ && canary_sent_ == kDawn) canary_sent_ = now;
+void Bracket::sent(std::int64_t sum, Instant now) {
+  if (!canary_out_ || canary_sent_ != kDawn) return;
+  canary_sent_ = now;
+  canary_sum_ = sum;
 }
 
 void Bracket::ended(Instant sent_at) {
@@ -110,11 +115,14 @@ void Bracket::pass_canary(std::int64_t sum, Instant now) {
   canary_out_ = false;
   most_ = std::max(most_, sum);
   const double top = static_cast<double>(top_);
-  if (step_ == 0) {
-    hold(expected_ ? static_cast<double>(kept_) * (1 - kBelowExpected) : top * (1 - kBelow), now);
+  const bool as_asked = static_cast<double>(sum) >= static_cast<double>(amount_) * kReached;
+  if (step_ == 0 && as_asked) {
+    const double below = kBelowExpected * static_cast<double>(std::int64_t{1} << again_);
+    hold(expected_ ? static_cast<double>(kept_) * (1 - below) : top * (1 - kBelow), now);
     return;
   }
-  // Somewhere between what passed and what was refused last: one more refusal says where.
+  // Somewhere between what passed, which may have waited for long, and what was refused last: one
+  // more refusal says where.
   most_ = sum;
   amount_ = kept_ = std::max<std::int64_t>(sum, 1);
   climb_to(static_cast<double>(std::max(refused_, sum)));
@@ -154,7 +162,10 @@ bool Bracket::refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Dura
     return true;
   }
   const bool probing = mode_ == Mode::probe;
+  const bool lately = saturating_sub(now, refused_at_) < std::max(10 * window_, kProbeLeast);
+  refused_at_ = now;
   expected_ = !climbs() && explains(sum);
+  again_ = expected_ && lately ? std::min(again_ + 1, kAgainMost) : 0;
   const std::int64_t before = std::max<std::int64_t>(sum - cost, 0);
   // Refused above what was accepted lately: the limit is where it was, and the larger of the two
   // bounds is the closer one. Refused below it: the limit fell.
@@ -189,7 +200,7 @@ void Bracket::roll(bool wanted, Instant now) {
         canary_out_ = false;  // it never left
       } else {
         epoch_ = std::max(epoch_, canary_sent_ - Duration{1});
-        pass_canary(amount_, now);
+        pass_canary(canary_sum_, now);
       }
       return;
     case Mode::hold:

@@ -34,6 +34,7 @@ class Bracket {
   [[nodiscard]] std::int64_t most() const { return most_; }
   /// Whether the sum should rise faster than the limit alone asks for.
   [[nodiscard]] bool climbs() const { return mode_ == Mode::climb || mode_ == Mode::probe; }
+  [[nodiscard]] bool probes() const { return mode_ == Mode::probe; }
   /// Whether nothing but canaries passes.
   [[nodiscard]] bool drains() const { return mode_ == Mode::drain; }
   /// Whether a refusal of a request that made the sum `sum` is what this limit foretells.
@@ -44,7 +45,8 @@ class Bracket {
   void tell(std::int64_t told);
 
   void granted(Instant now);
-  void sent(Instant now);
+  /// It left, and made the sum `sum`.
+  void sent(std::int64_t sum, Instant now);
   /// A granted request ended without a verdict of the provider.
   void ended(Instant sent_at);
   /// A request sent at `sent_at`, that made the sum `sum`, was accepted.
@@ -73,6 +75,8 @@ class Bracket {
   std::int64_t top_ = 0;      // the sum at which a drain began
   std::int64_t refused_ = 0;  // the last sum that was refused
   int step_ = 0;
+  int again_ = 0;          // refusals in a row where the limit was known to be
+  Instant refused_at_ = kDawn;
   bool expected_ = false;  // the drain began where the limit was known to be
   Instant epoch_ = kDawn;  // what was sent up to here is judged already
   bool canary_out_ = false;

@@ -278,6 +278,7 @@ void Governor::Impl::sent(CallId id, Instant now) {
   each_own(*record->terms, record->call, stamp);
   const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
   for (const MeterRef& ref : deployment.rules) stamp(ref);
+  ++deployment.state->silent;
   if (deployment.learns) note_standing(*record, deployment, now);
 }
 
@@ -290,6 +291,7 @@ void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now
   record->renewed_at = now;
   lease_push(id.slot);
   learn_acceptance(*record, now);
+  hear(*record);
   if (output_events <= record->events || !record->cost.produces_output) return;
   record->events = output_events;
   const DeploymentTerms& deployment = record->terms->deployments[record->deployment];

@@ -41,7 +41,9 @@ constexpr Duration kHour = std::chrono::hours(1);
 constexpr double kSlackRequests = 0.03;
 constexpr double kSlackTokens = 0.05;
 // How much faster departures are while a limit is being found.
+constexpr double kBurstClimbing = 0.001;
 constexpr double kHaste = 1.4;
+constexpr double kHasteProbe = 1.1;
 constexpr std::int64_t kLeakyGuard = 10;
 constexpr Duration kGuardFloor = std::chrono::milliseconds(20);
 constexpr Duration kBoostHalf = std::chrono::minutes(10);
@@ -233,7 +235,10 @@ void RuleMeter::keep_what_is_unforeseen() {
   keep_free(std::min(kMarginTokens + share, kMarginMost));
 }
 
-double RuleMeter::haste() const { return bracket_ && bracket_->climbs() ? kHaste : 1; }
+double RuleMeter::haste() const {
+  if (!bracket_ || !bracket_->climbs()) return 1;
+  return bracket_->probes() ? kHasteProbe : kHaste;
+}
 
 double RuleMeter::shrink(Instant now) const {
   if (shrunk_ >= 1) return 1;
@@ -279,6 +284,8 @@ double RuleMeter::burst(Instant now) const {
   } else {
     part += (pace.burst_busy - part) * saturation(now);
   }
+  // What goes out while a limit is looked for is refused together where it is found.
+  if (bracket_ && bracket_->climbs()) part = std::min(part, kBurstClimbing);
   // One request more than the next, so that a departure which came late is made up for.
   return std::max(std::min(2.0, amount), amount * part);
 }
@@ -522,7 +529,7 @@ void RuleMeter::sent(const Claim& claim, const Cost& cost, Instant now) {
   open_ -= cost.admitted(claim.unit, claim.count, claim.side);
   const std::int64_t amount = mirrored(claim, cost);
   if (amount > 0) mirror_add(amount, now);
-  if (bracket_) bracket_->sent(now);
+  if (bracket_) bracket_->sent(standing(now), now);
 }
 
 std::int64_t RuleMeter::mirrored(const Claim& claim, const Cost& cost) {

@@ -152,6 +152,7 @@ void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant no
   }
   release_own(record, actual, now);
   DeploymentState& state = *deployment.state;
+  hear(record);
   --state.inflight;
   --inflight_;
   if (progressed.sent) {
@@ -374,6 +375,7 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   }
   const Actual nothing{0, 0, false, false};
   release_own(record, nothing, now);
+  hear(record);
   --state.inflight;
   --inflight_;
   record.not_before = not_before;
