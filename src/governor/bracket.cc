@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
-#include <cstdlib>
+
+#include "weir/units.h"
 
 namespace weir::governor {
 namespace {
@@ -21,6 +21,7 @@ constexpr double kBelowExpected = 0.0025;
 // Met there again and again, it is left by twice as much each time: what is known of the sums is
 // less than they are.
 constexpr int kAgainMost = 4;
+constexpr double kClosed = 0.02;
 constexpr double kProbeOver = 1.03;
 constexpr double kProbeTells = 1.015;
 constexpr double kClimb = 1.3;
@@ -85,7 +86,6 @@ void Bracket::ended(Instant sent_at) {
 }
 
 void Bracket::hold(double amount, Instant now) {
-  if (getenv("BR")) fprintf(stderr, "%.3f w%.0f hold %.0f\n", static_cast<double>(now.time_since_epoch().count())*1e-9, static_cast<double>(window_.count())*1e-9, amount);
   kept_ = std::clamp<std::int64_t>(whole(amount), 1, std::max<std::int64_t>(told_, 1));
   amount_ = kept_;
   mode_ = kept_ >= told_ ? Mode::open : Mode::hold;
@@ -93,9 +93,7 @@ void Bracket::hold(double amount, Instant now) {
 }
 
 void Bracket::climb_to(double amount) {
-  if (getenv("BR")) fprintf(stderr, "  climb %.0f\n", amount);
-  const std::int64_t wanted = std::min(told_, whole(amount));
-  amount_ = kept_ = std::max(amount_, wanted);
+  amount_ = kept_ = std::min(told_, std::max(saturating_add(amount_, 1), whole(amount)));
   mode_ = amount_ >= told_ ? Mode::open : Mode::climb;
 }
 
@@ -125,7 +123,10 @@ void Bracket::pass_canary(std::int64_t sum, Instant now) {
   // more refusal says where.
   most_ = sum;
   amount_ = kept_ = std::max<std::int64_t>(sum, 1);
-  climb_to(static_cast<double>(std::max(refused_, sum)));
+  // After all of the window had to empty first, the account was closed, and what was refused
+  // meanwhile says nothing of its limit.
+  const bool closed = static_cast<double>(sum) <= top * kClosed;
+  climb_to(closed ? top : static_cast<double>(std::max(refused_, sum)));
 }
 
 void Bracket::accepted(std::int64_t sum, Instant sent_at, Instant now) {
@@ -146,7 +147,6 @@ void Bracket::accepted(std::int64_t sum, Instant sent_at, Instant now) {
 bool Bracket::refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Duration latency,
                       Instant now) {
   if (sent_at <= epoch_) return false;
-  if (getenv("BR")) fprintf(stderr, "%.3f w%.0f refused sum %ld cost %ld sent %.3f mode %d amount %ld kept %ld most %ld\n", static_cast<double>(now.time_since_epoch().count())*1e-9, static_cast<double>(window_.count())*1e-9, sum, cost, static_cast<double>(sent_at.time_since_epoch().count())*1e-9, static_cast<int>(mode_), amount_, kept_, most_);
   epoch_ = now;
   consent_ = std::clamp(2 * latency, kConsentLeast, kConsentMost);
   if (mode_ == Mode::drain) {
@@ -206,7 +206,6 @@ void Bracket::roll(bool wanted, Instant now) {
     case Mode::hold:
       if (now < probe_at_ || !wanted) return;
       mode_ = Mode::probe;
-  if (getenv("BR")) fprintf(stderr, "%.3f probe from %ld\n", static_cast<double>(now.time_since_epoch().count())*1e-9, kept_);
       amount_ =
           std::min(told_, std::max(whole(static_cast<double>(kept_) * kProbeOver), kept_ + 1));
       probe_until_ = saturating_add(now, 2 * window_);

@@ -75,7 +75,7 @@ class Bracket {
   std::int64_t top_ = 0;      // the sum at which a drain began
   std::int64_t refused_ = 0;  // the last sum that was refused
   int step_ = 0;
-  int again_ = 0;          // refusals in a row where the limit was known to be
+  int again_ = 0;  // refusals in a row where the limit was known to be
   Instant refused_at_ = kDawn;
   bool expected_ = false;  // the drain began where the limit was known to be
   Instant epoch_ = kDawn;  // what was sent up to here is judged already

@@ -236,7 +236,6 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
   record.progressed = Progressed{};
   record.events = 0;
   record.judged = false;
-  record.silent = true;
   ++deployment.state->inflight;
   ++deployment.state->attempts;
   ++inflight_;

@@ -278,7 +278,6 @@ void Governor::Impl::sent(CallId id, Instant now) {
   each_own(*record->terms, record->call, stamp);
   const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
   for (const MeterRef& ref : deployment.rules) stamp(ref);
-  ++deployment.state->silent;
   if (deployment.learns) note_standing(*record, deployment, now);
 }
 
@@ -291,7 +290,6 @@ void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now
   record->renewed_at = now;
   lease_push(id.slot);
   learn_acceptance(*record, now);
-  hear(*record);
   if (output_events <= record->events || !record->cost.produces_output) return;
   record->events = output_events;
   const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
@@ -444,9 +442,15 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
     view.estimate_error_ratio = from.state->estimator.error();
     view.guard = Duration{0};
     view.meters.resize(from.rules.size());
-    for (std::size_t j = 0; j < from.rules.size(); ++j) {
-      RuleMeter& meter = from.rules[j].meter();
-      MeterView& out = view.meters[j];
+    std::size_t shown = 0;
+    for (const MeterRef& ref : from.rules) {
+      const Belief& belief = ref.shared->belief;
+      if (!belief.active) continue;
+      RuleMeter& meter = ref.meter();
+      MeterView& out = view.meters[shown++];
+      out.guessed = belief.guessed;
+      out.evidence = belief.score;
+      out.kept = meter.bracket() != nullptr ? meter.bracket()->amount() : meter.rule().amount;
       out.rule = meter.rule();
       out.used = meter.used(now);
       out.reserved = meter.held();
@@ -457,6 +461,7 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
       out.refill = empty == kNever ? kForever : std::max(Duration{0}, saturating_sub(empty, now));
       view.guard = std::max(view.guard, meter.guard(now));
     }
+    view.meters.resize(shown);
   }
   into.classes.resize(terms_->classes.size());
   for (std::uint32_t i = 0; i < terms_->classes.size(); ++i) {

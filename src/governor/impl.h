@@ -66,7 +66,6 @@ class Governor::Impl {
     Instant renewed_at;
     Progressed progressed;
     std::int64_t events = 0;
-    bool silent = true;   // nothing of its answer has been heard
     bool judged = false;  // the provider's verdict on it has been learned from
     // Where the windows of the deployment's rules stood when it left, itself included.
     std::array<std::int64_t, kLearnedRules> standing{};
@@ -223,8 +222,6 @@ class Governor::Impl {
   Refusal give_up(const Record& record, const Signal& signal, Instant earliest, Instant now);
 
   // learning.cc
-  /// Something of its answer was heard, or it is over.
-  static void hear(Record& record);
   void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
   void learn_acceptance(Record& record, Instant now);
   /// False: nothing that is known or guessed has to do with the refusal.

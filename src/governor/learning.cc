@@ -61,12 +61,6 @@ void drop(const MeterRef& ref, Instant now) {
 
 }  // namespace
 
-void Governor::Impl::hear(Record& record) {
-  if (!record.silent || !record.progressed.sent) return;
-  record.silent = false;
-  --record.terms->deployments[record.deployment].state->silent;
-}
-
 void Governor::Impl::note_standing(Record& record, const DeploymentTerms& deployment, Instant now) {
   for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
     record.standing[i] = deployment.rules[i].meter().standing(now);
@@ -113,13 +107,7 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
     if (bracket == nullptr || !ref.gates || !of_limiter(ref, signal.limiter)) continue;
     if (!record.cost.concerns(ref.claim.unit)) continue;
     Belief& belief = ref.shared->belief;
-    // What calls that let nothing be heard have produced is guessed too.
-    std::int64_t standing = record.standing[i];
-    if (belief.guessed && ref.claim.count == Counting::realtime) {
-      const double part = std::min(1.0, to_seconds(ref.limit.window) / state.mean_seconds);
-      standing += static_cast<std::int64_t>(static_cast<double>(state.silent) * part *
-                                            state.estimator.mean_output());
-    }
+    const std::int64_t standing = record.standing[i];
     const bool explains = bracket->explains(standing);
     double gain = explains ? -std::log(std::max(belief.met, kMetLeast)) : kAgainst;
     if (explains && belief.guessed) {

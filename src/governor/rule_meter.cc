@@ -375,8 +375,28 @@ Instant RuleMeter::phantom_at_most(std::int64_t most, Instant now) const {
   return std::min(end, saturating_add(base, Duration(static_cast<std::int64_t>(wait))));
 }
 
+bool RuleMeter::counts_production(const Claim& claim) const {
+  return claim.side == Side::provider && claim.count == Counting::realtime &&
+         (claim.unit == Unit::output_tokens || claim.unit == Unit::total_tokens);
+}
+
+void RuleMeter::flow(Instant now) {
+  if (silent_ <= 0 || now <= flowed_at_) {
+    flowed_at_ = std::max(flowed_at_, now);
+    return;
+  }
+  const double passed = nanoseconds(saturating_sub(now, flowed_at_));
+  flowed_at_ = now;
+  flowed_ += std::min(passed * speed_ * static_cast<double>(silent_), 1e15);
+  const auto whole = static_cast<std::int64_t>(flowed_);
+  if (whole <= 0) return;
+  flowed_ -= static_cast<double>(whole);
+  mirror_add(whole, now);
+}
+
 std::int64_t RuleMeter::used(Instant now) {
   if (level()) return held_;
+  flow(now);
   if (bucket()) {
     const double debt = std::ceil(bucket_.debt(mirror_slope(now), now) - kSlack);
     return debt >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(debt);
@@ -463,6 +483,7 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
     roll(now);
     at = std::max(at, bracket_->closed_until());
   }
+  flow(now);
   if (!bucket()) log_.expire(now, guard(now));
   const std::int64_t taken = std::max<std::int64_t>(
       0, saturating_add(saturating_add(log_.sum(), phantom(now)), open_) - returned);
@@ -530,6 +551,10 @@ void RuleMeter::sent(const Claim& claim, const Cost& cost, Instant now) {
   const std::int64_t amount = mirrored(claim, cost);
   if (amount > 0) mirror_add(amount, now);
   if (bracket_) bracket_->sent(standing(now), now);
+  if (cost.silent && counts_production(claim)) {
+    flow(now);
+    ++silent_;
+  }
 }
 
 std::int64_t RuleMeter::mirrored(const Claim& claim, const Cost& cost) {
@@ -570,7 +595,14 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
     return;
   }
   const bool output_unit = claim.unit == Unit::output_tokens || claim.unit == Unit::total_tokens;
-  const std::int64_t metered = output_unit ? progressed.metered : 0;
+  std::int64_t metered = output_unit ? progressed.metered : 0;
+  const bool silent = cost.silent && counts_production(claim);
+  if (silent) {
+    flow(now);
+    --silent_;
+    const double lasted = nanoseconds(saturating_sub(now, progressed.sent_at));
+    metered = static_cast<std::int64_t>(std::min(lasted * speed_, 1e15));
+  }
   const std::int64_t real = actual.of(claim.unit);
   const auto correct = [&](std::int64_t delta) {
     if (delta > 0) mirror_add(delta, now);
@@ -609,7 +641,8 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
       const std::int64_t late = real - known_input - metered;
       if (late > 0) mirror_add(late, now);
       if (late < 0) {
-        mirror_credit(progressed.metered_at, std::min(-late, progressed.last_metered), now);
+        const std::int64_t most = silent ? -late : progressed.last_metered;
+        mirror_credit(silent ? now : progressed.metered_at, std::min(-late, most), now);
       }
       break;
     }

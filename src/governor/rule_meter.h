@@ -108,6 +108,8 @@ class RuleMeter {
                Instant now);
   /// The measured spread of the network delay.
   void set_spread(Duration spread) { spread_ = spread; }
+  /// How much output a call in flight produces in a second, on average.
+  void set_speed(double tokens_per_second) { speed_ = tokens_per_second * 1e-9; }
   /// A call was found waiting for this rule, with so much queued behind it (itself included).
   void note_blocked(std::int64_t queued, Instant now);
   /// A slot for one refused caller at or after `at`; each caller gets its own.
@@ -128,6 +130,10 @@ class RuleMeter {
 
  private:
   void derive();
+  /// Charges what calls that are not streamed have produced since it was last done, as far as that
+  /// can be known: a rule that counts output as it is produced counts theirs too.
+  void flow(Instant now);
+  [[nodiscard]] bool counts_production(const Claim& claim) const;
   void keep_bracket();
   /// Departures are this much faster while the limit is being found.
   [[nodiscard]] double haste() const;
@@ -182,10 +188,14 @@ class RuleMeter {
   std::unique_ptr<CounterMirror> counter_;  // of a rule that is kept by a sliding counter
   Pacer bucket_;
   Pacer pacer_;
-  std::int64_t open_ = 0;   // granted, not in the mirror
-  std::int64_t held_ = 0;   // granted, not settled
-  std::int64_t calls_ = 0;  // these
-  double learned_ = 0;      // calls the following means are of, up to their memory
+  std::int64_t open_ = 0;    // granted, not in the mirror
+  std::int64_t held_ = 0;    // granted, not settled
+  std::int64_t calls_ = 0;   // these
+  std::int64_t silent_ = 0;  // of those that were sent, the ones that produce unheard
+  double speed_ = 0;         // of each, in tokens a nanosecond
+  double flowed_ = 0;        // less than a token of it, not charged yet
+  Instant flowed_at_ = kDawn;
+  double learned_ = 0;  // calls the following means are of, up to their memory
   double error_squared_ = 0;
   double output_ = 0;
   double output_squared_ = 0;

@@ -9,6 +9,7 @@ namespace weir::governor {
 namespace {
 
 constexpr std::size_t kTombstones = 1024;
+constexpr double kSpeedWeight = 1.0 / 64;
 constexpr int kLostAtOnce = 64;
 constexpr Duration kMaxHint = std::chrono::hours(24);
 constexpr std::int64_t kWokenAtOnce = 16;
@@ -152,12 +153,18 @@ void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant no
   }
   release_own(record, actual, now);
   DeploymentState& state = *deployment.state;
-  hear(record);
   --state.inflight;
   --inflight_;
   if (progressed.sent) {
     const double held = to_seconds(saturating_sub(now, record.granted_at));
     state.mean_seconds += (held - state.mean_seconds) * 0.05;
+    if (record.cost.produces_output && actual.tokens_charged) {
+      const double passed = to_seconds(saturating_sub(now, progressed.sent_at));
+      state.produced += (static_cast<double>(actual.output) - state.produced) * kSpeedWeight;
+      state.producing += (passed - state.producing) * kSpeedWeight;
+      const double speed = state.producing > 0 ? state.produced / state.producing : 0;
+      for (const MeterRef& ref : deployment.rules) ref.meter().set_speed(speed);
+    }
   }
   const bool requests_freed = !progressed.sent || !actual.request_counted;
   wake_groups(*record.terms, record.deployment, requests_freed);
@@ -375,7 +382,6 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   }
   const Actual nothing{0, 0, false, false};
   release_own(record, nothing, now);
-  hear(record);
   --state.inflight;
   --inflight_;
   record.not_before = not_before;

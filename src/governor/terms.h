@@ -82,10 +82,11 @@ struct DeploymentState {
   std::int64_t inflight = 0;
   std::int64_t attempts = 0;
   std::int64_t rejections = 0;
-  double mean_seconds = 1;    ///< how long a call holds its slot
+  double mean_seconds = 1;  ///< how long a call holds its slot
+  double produced = 0;      ///< output of a call, and the seconds it took: a mean of each
+  double producing = 0;
   Duration lease{0};          ///< of a call that was sent
   Duration send_lease{0};     ///< of one that was not
-  std::int64_t silent = 0;    ///< sent calls that have not let anything be heard yet
   Duration refusals_take{0};  ///< from the departure of a request to the provider's 429, a mean
   // Calls by their last sign of life, oldest first: never sent, and sent.
   std::array<std::uint32_t, 2> lease_head{kNoIndex, kNoIndex};

@@ -461,6 +461,12 @@ void read_goals(Map map, Goals& goals) {
   map.percent("use", goals.min_use);
   map.percent("use_of_fifo", goals.min_use_of_fifo);
   map.boolean("all_served", goals.all_served);
+  if (map.find("refusals") != nullptr) {
+    std::int64_t most = 0;
+    map.count("refusals", most);
+    goals.max_429s = most;
+  }
+  if (map.find("learned") != nullptr) goals.learned = read_rules(map, "learned", {});
   map.duration("p99_over_fifo", goals.max_p99_over_oracle);
   map.percent("provider_429s_after_restart", goals.max_429_share_restart);
   map.percent("provider_429s_in_transit", goals.max_429_share_transit);
