@@ -20,7 +20,7 @@ constexpr double kBelow = 0.005;
 constexpr double kBelowExpected = 0.0025;
 // Met there again and again, it is left by twice as much each time: what is known of the sums is
 // less than they are.
-constexpr int kAgainMost = 4;
+constexpr int kAgainMost = 5;
 constexpr double kClosed = 0.02;
 constexpr double kProbeOver = 1.03;
 constexpr double kProbeTells = 1.015;
@@ -115,8 +115,10 @@ void Bracket::pass_canary(std::int64_t sum, Instant now) {
   const double top = static_cast<double>(top_);
   const bool as_asked = static_cast<double>(sum) >= static_cast<double>(amount_) * kReached;
   if (step_ == 0 && as_asked) {
-    const double below = kBelowExpected * static_cast<double>(std::int64_t{1} << again_);
-    hold(expected_ ? static_cast<double>(kept_) * (1 - below) : top * (1 - kBelow), now);
+    const double again = static_cast<double>(std::int64_t{1} << again_);
+    hold(expected_ ? static_cast<double>(kept_) * (1 - kBelowExpected * again)
+                   : top * (1 - kBelow * again),
+         now);
     return;
   }
   // Somewhere between what passed, which may have waited for long, and what was refused last: one
@@ -162,10 +164,11 @@ bool Bracket::refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Dura
     return true;
   }
   const bool probing = mode_ == Mode::probe;
-  const bool lately = saturating_sub(now, refused_at_) < std::max(10 * window_, kProbeLeast);
+  const bool lately = refused_at_ != kDawn &&
+                      saturating_sub(now, refused_at_) < std::max(10 * window_, kProbeLeast);
   refused_at_ = now;
   expected_ = !climbs() && explains(sum);
-  again_ = expected_ && lately ? std::min(again_ + 1, kAgainMost) : 0;
+  again_ = !climbs() && lately ? std::min(again_ + 1, kAgainMost) : 0;
   const std::int64_t before = std::max<std::int64_t>(sum - cost, 0);
   // Refused above what was accepted lately: the limit is where it was, and the larger of the two
   // bounds is the closer one. Refused below it: the limit fell.

@@ -223,6 +223,7 @@ class Governor::Impl {
 
   // learning.cc
   void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
+  void learn_headers(const Record& record, const Signal& signal, Instant now);
   void learn_acceptance(Record& record, Instant now);
   /// False: nothing that is known or guessed has to do with the refusal.
   bool learn_refusal(DeploymentTerms& deployment, const Signal& signal, Record& record,

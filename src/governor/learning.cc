@@ -67,6 +67,37 @@ void Governor::Impl::note_standing(Record& record, const DeploymentTerms& deploy
   }
 }
 
+// A reading is of the rule whose limit it names; where it names none that was told, of the longest.
+void Governor::Impl::learn_headers(const Record& record, const Signal& signal, Instant now) {
+  const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
+  const auto read = [&](const LimitReading& reading, Unit unit) {
+    if (!reading.limit || !reading.remaining || *reading.limit <= 0) return;
+    // Zero means nothing, for some; what says it is used up is seen to elsewhere.
+    if (*reading.remaining <= 0 || *reading.remaining > *reading.limit) return;
+    std::size_t best = learned_rules(deployment);
+    for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
+      const MeterRef& ref = deployment.rules[i];
+      if (ref.claim.unit != unit || ref.shared->belief.guessed) continue;
+      const RuleMeter& meter = ref.meter();
+      if (best < learned_rules(deployment)) {
+        const RuleMeter& other = deployment.rules[best].meter();
+        const bool names = meter.rule().amount == *reading.limit;
+        const bool named = other.rule().amount == *reading.limit;
+        if (named && !names) continue;
+        if (named == names && meter.rule().window < other.rule().window) continue;
+      }
+      best = i;
+    }
+    if (best >= learned_rules(deployment)) return;
+    deployment.rules[best].meter().read_headers(
+        *reading.limit - *reading.remaining, record.standing[best], record.progressed.sent_at, now);
+  };
+  read(signal.requests, Unit::requests);
+  read(signal.tokens, Unit::total_tokens);
+  read(signal.input_tokens, Unit::input_tokens);
+  read(signal.output_tokens, Unit::output_tokens);
+}
+
 void Governor::Impl::learn_acceptance(Record& record, Instant now) {
   const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
   if (!deployment.learns || record.judged || !record.progressed.sent) return;
@@ -75,9 +106,10 @@ void Governor::Impl::learn_acceptance(Record& record, Instant now) {
     const MeterRef& ref = deployment.rules[i];
     if (ref.meter().bracket() == nullptr || !record.cost.concerns(ref.claim.unit)) continue;
     Belief& belief = ref.shared->belief;
-    const bool met = ref.meter().bracket()->explains(record.standing[i]);
+    const std::int64_t standing = saturating_add(record.standing[i], ref.meter().others(now));
+    const bool met = ref.meter().bracket()->explains(standing);
     belief.met += ((met ? 1.0 : 0.0) - belief.met) * kMetMemory;
-    ref.meter().accepted(record.standing[i], record.progressed.sent_at, now);
+    ref.meter().accepted(standing, record.progressed.sent_at, now);
     if (!belief.guessed || !belief.active) continue;
     if (saturating_sub(now, belief.refused_at) < belief.trusted) continue;
     // Long without a refusal: it may have been wrong. One refusal brings it back, for longer.
@@ -107,7 +139,7 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
     if (bracket == nullptr || !ref.gates || !of_limiter(ref, signal.limiter)) continue;
     if (!record.cost.concerns(ref.claim.unit)) continue;
     Belief& belief = ref.shared->belief;
-    const std::int64_t standing = record.standing[i];
+    const std::int64_t standing = saturating_add(record.standing[i], ref.meter().others(now));
     const bool explains = bracket->explains(standing);
     double gain = explains ? -std::log(std::max(belief.met, kMetLeast)) : kAgainst;
     if (explains && belief.guessed) {
@@ -152,8 +184,10 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
   state.decreased_at = now;
   chosen.ref->shared->belief.active = true;
   chosen.ref->shared->belief.refused_at = now;
-  chosen.ref->meter().refused(record.standing[chosen.index], cost_of(*chosen.ref),
-                              record.progressed.sent_at, state.refusals_take, now);
+  const std::int64_t standing =
+      saturating_add(record.standing[chosen.index], chosen.ref->meter().others(now));
+  chosen.ref->meter().refused(standing, cost_of(*chosen.ref), record.progressed.sent_at,
+                              state.refusals_take, now);
   return true;
 }
 

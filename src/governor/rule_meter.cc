@@ -146,6 +146,16 @@ void RuleMeter::accepted(std::int64_t standing, Instant sent_at, Instant now) {
   follow_bracket(before, climbed, now);
 }
 
+void RuleMeter::read_headers(std::int64_t said, std::int64_t standing, Instant sent_at,
+                             Instant now) {
+  if (settings_.side == Side::own || level()) return;
+  others_.read(said - standing, sent_at, now);
+}
+
+std::int64_t RuleMeter::others(Instant now) const {
+  return std::min(others_.used(settings_.rule.window, now), settings_.rule.amount);
+}
+
 void RuleMeter::forget_learned(Instant now) {
   if (!bracket_) return;
   const std::int64_t before = bracket_->amount();
@@ -429,7 +439,8 @@ bool RuleMeter::fits(std::int64_t amount, std::int64_t paced_amount, Instant now
   }
   amount = std::max<std::int64_t>(amount, 1);
   const std::int64_t taken = saturating_add(used(now), open_);
-  if (saturating_add(taken, amount) > limit(now) && !(taken == 0 && ever_fits(amount))) {
+  const std::int64_t asked = saturating_add(amount, others(now));
+  if (saturating_add(taken, asked) > limit(now) && !(taken == 0 && ever_fits(amount))) {
     return false;
   }
   if (counter_ && !counter_fits(amount, now)) return false;
@@ -489,8 +500,11 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
       0, saturating_add(saturating_add(log_.sum(), phantom(now)), open_) - returned);
   const std::int64_t debt =
       bucket() ? std::max<std::int64_t>(0, saturating_add(used(now), open_) - returned) : taken;
-  if (saturating_add(debt, amount) > limit(now) && !(debt == 0 && ever_fits(amount))) {
-    Instant freed = mirror_when(amount, returned, now);
+  const std::int64_t foreign = others(now);
+  const std::int64_t asked = saturating_add(amount, foreign);
+  if (saturating_add(debt, asked) > limit(now) && !(debt == 0 && ever_fits(amount))) {
+    Instant freed = mirror_when(asked, returned, now);
+    if (foreign > 0) freed = std::min(freed, saturating_add(now, settings_.rule.window / 64));
     if (settings_.warmup > Duration{0} && now < saturating_add(start_, settings_.warmup)) {
       // The limit itself grows: look again within a hundredth of the way.
       freed = std::min(freed, saturating_add(now, settings_.warmup / 100 + Duration{1}));

@@ -8,6 +8,7 @@
 #include "governor/bracket.h"
 #include "governor/cost.h"
 #include "governor/counter_mirror.h"
+#include "governor/others.h"
 #include "governor/pacer.h"
 #include "governor/window_meter.h"
 #include "weir/rule.h"
@@ -99,6 +100,11 @@ class RuleMeter {
   [[nodiscard]] std::int64_t standing(Instant now) const {
     return saturating_add(log_.sum(), phantom(now));
   }
+  /// The provider said that its window held `said` after it had let in a call that was sent when
+  /// the window here stood at `standing`: what is more there, others of the account have used.
+  void read_headers(std::int64_t said, std::int64_t standing, Instant sent_at, Instant now);
+  /// What others are thought to have used of the limit.
+  [[nodiscard]] std::int64_t others(Instant now) const;
   /// A call that was sent when the window stood at `standing`, itself included, was let in.
   void accepted(std::int64_t standing, Instant sent_at, Instant now);
   /// Forgets what was learned of the limit.
@@ -206,6 +212,7 @@ class RuleMeter {
   double saturation_ = 0;  // 0..1, as it stood at blocked_at_
   bool busy_ = false;      // a long queue waits for this rule
   Instant promised_ = kDawn;
+  Others others_;
   Duration spread_{0};
   Duration boost_{0};
   Instant boosted_at_ = kDawn;

@@ -400,6 +400,15 @@ void Governor::Impl::signal(DeploymentId id, const Signal& signal, Instant now) 
     const Duration spread = deployment.state->jitter.spread();
     for (const MeterRef& ref : deployment.rules) ref.meter().set_spread(spread);
   }
+  if (signal.call) {
+    Record* record = find(*signal.call);
+    const bool sent = record != nullptr && record->state == State::granted &&
+                      record->deployment == id.value() && record->progressed.sent;
+    if (sent && record->terms->deployments[record->deployment].learns) {
+      if (signal.kind == SignalClass::ok) learn_acceptance(*record, now);
+      learn_headers(*record, signal, now);
+    }
+  }
   // A dimension that the provider says is used up although our mirror has room: somebody else uses
   // the account. `reset` is for many providers the time until all of it is back, so it only bounds
   // the pause; the next answer corrects again.

@@ -340,7 +340,7 @@ void World::progress(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   if (call.state != State::sent) return;
   const std::int64_t produced = produced_by(call, index, now - call.way_back);
-  if (call.heard == 0 && scenario_.headers) tell_headers(now);
+  if (call.heard == 0 && scenario_.headers) tell_headers(index, now);
   call.heard = produced;
   port_->progress(call.id, produced, now);
   const Instant next = now + scenario_.progress_every;
@@ -379,7 +379,7 @@ void World::refused(std::uint32_t index, Instant now) {
 void World::end(std::uint32_t index, Kind kind, Instant now) {
   CallState& call = calls_[index];
   if (call.state != State::sent) return;
-  if (call.heard == 0 && scenario_.headers) tell_headers(now);
+  if (call.heard == 0 && scenario_.headers) tell_headers(index, now);
   Settlement settlement;
   settlement.output_events = call.heard;
   settlement.response_started = true;
@@ -409,9 +409,13 @@ void World::end(std::uint32_t index, Kind kind, Instant now) {
   call.state = State::done;
 }
 
-void World::tell_headers(Instant now) {
-  const std::optional<Signal> signal = headers_.tell(provider_, now);
-  if (signal) port_->signal(DeploymentId(0), *signal, now);
+void World::tell_headers(std::uint32_t index, Instant now) {
+  const auto found = written_.find(index);
+  if (found == written_.end()) return;
+  Signal signal = found->second;
+  written_.erase(found);
+  signal.call = calls_[index].id;
+  port_->signal(DeploymentId(0), signal, now);
 }
 
 void World::restart(Instant now) {
@@ -491,6 +495,10 @@ void World::answer_at_door(std::uint32_t index, const model::Admission& admissio
   if (now < Instant(scenario_.horizon)) ++report_.admitted_in_horizon;
   call.provider = admission.attempt;
   call.metered = 0;
+  if (scenario_.headers) {
+    const std::optional<Signal> signal = headers_.tell(provider_, now);
+    if (signal) written_.insert_or_assign(index, *signal);
+  }
   plan_answer(index, now);
 }
 
