@@ -35,6 +35,10 @@ class Bracket {
   /// Whether the sum should rise faster than the limit alone asks for.
   [[nodiscard]] bool climbs() const { return mode_ == Mode::climb || mode_ == Mode::probe; }
   [[nodiscard]] bool probes() const { return mode_ == Mode::probe; }
+  /// Whether a window has not passed yet since it was refused last.
+  [[nodiscard]] bool unsettled(Instant now) const {
+    return refused_at_ != kDawn && saturating_sub(now, refused_at_) < window_;
+  }
   /// Whether nothing but canaries passes.
   [[nodiscard]] bool drains() const { return mode_ == Mode::drain; }
   /// Whether a refusal of a request that made the sum `sum` is what this limit foretells.

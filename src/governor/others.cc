@@ -11,6 +11,7 @@ constexpr double kUp = 0.5;
 constexpr double kDown = 0.2;
 constexpr double kDeviations = 5;
 constexpr Duration kLeastAge = std::chrono::milliseconds(500);
+constexpr Duration kOld = std::chrono::seconds(2);
 constexpr double kRiseWeight = 0.05;
 // How far a rise is carried on.
 constexpr Duration kCarried = std::chrono::seconds(2);
@@ -20,6 +21,12 @@ double nanoseconds(Duration duration) { return static_cast<double>(duration.coun
 }  // namespace
 
 void Others::read(std::int64_t over, Instant sent_at, Instant now) {
+  // After a silence there is nothing to be steady about.
+  const bool anew = read_at_ == kDawn || saturating_sub(now, read_at_) > kOld;
+  if (anew) {
+    count_ = 0;
+    rise_ = 0;
+  }
   readings_[count_++ % kReadings] = over;
   std::array<std::int64_t, kReadings> sorted = readings_;
   const std::size_t known = std::min(count_, kReadings);
@@ -27,8 +34,8 @@ void Others::read(std::int64_t over, Instant sent_at, Instant now) {
   std::nth_element(sorted.begin(), middle, sorted.begin() + static_cast<std::ptrdiff_t>(known));
   const double median = std::max(0.0, static_cast<double>(*middle));
   const double before = used_;
-  used_ += (median - used_) * (median > used_ ? kUp : kDown);
-  if (read_at_ != kDawn && sent_at > as_of_) {
+  used_ += (median - used_) * (anew ? 1 : median > used_ ? kUp : kDown);
+  if (!anew && sent_at > as_of_) {
     const double rise = (used_ - before) / nanoseconds(saturating_sub(sent_at, as_of_));
     rise_ += (rise - rise_) * kRiseWeight;
   }

@@ -42,7 +42,10 @@ constexpr double kSlackRequests = 0.03;
 constexpr double kSlackTokens = 0.05;
 // How much faster departures are while a limit is being found.
 constexpr double kBurstClimbing = 0.001;
+constexpr double kBurstShared = 0.002;
 constexpr double kHaste = 1.4;
+// What a pause for a canary cost is caught up without a burst.
+constexpr double kHasteUnsettled = 1.2;
 constexpr double kHasteProbe = 1.1;
 constexpr std::int64_t kLeakyGuard = 10;
 constexpr Duration kGuardFloor = std::chrono::milliseconds(20);
@@ -295,7 +298,11 @@ double RuleMeter::burst(Instant now) const {
     part += (pace.burst_busy - part) * saturation(now);
   }
   // What goes out while a limit is looked for is refused together where it is found.
-  if (bracket_ && bracket_->climbs()) part = std::min(part, kBurstClimbing);
+  if (bracket_ && (bracket_->climbs() || bracket_->unsettled(now))) {
+    part = std::min(part, kBurstClimbing);
+  }
+  // So does what goes out while others use what is left.
+  if (others(now) > 0) part = std::min(part, kBurstShared);
   // One request more than the next, so that a departure which came late is made up for.
   return std::max(std::min(2.0, amount), amount * part);
 }
@@ -316,7 +323,9 @@ Slope RuleMeter::pace_slope(Instant now) const {
   if (blocked_at_ == kDawn && shrunk_ >= 1) return Slope{pace_, start_, settings_.warmup};
   const Pace pace = pace_of(settings_.rule);
   const double factor = pace.factor + (pace.factor_busy - pace.factor) * saturation(now);
-  return Slope{rate() * (1 - margin()) * factor * haste() * shrink(now), start_, settings_.warmup};
+  double faster = haste();
+  if (bracket_ && bracket_->unsettled(now)) faster = std::max(faster, kHasteUnsettled);
+  return Slope{rate() * (1 - margin()) * factor * faster * shrink(now), start_, settings_.warmup};
 }
 
 std::int64_t RuleMeter::capacity() const {

@@ -37,6 +37,11 @@ TEST(Learning, HiddenLimitsThatStep) {
   EXPECT_TRUE(wrong.empty()) << wrong.size() << " runs missed their goals";
 }
 
+TEST(Learning, AnotherConsumerOfTheAccount) {
+  const std::vector<std::string> wrong = missed("shared-account.yaml", 1);
+  EXPECT_TRUE(wrong.empty()) << wrong.size() << " runs missed their goals";
+}
+
 // What the learner is worth: the same worlds under `shaping`, which keeps what it is told.
 TEST(Learning, ShapingAloneMeetsRefusalsThere) {
   auto set = load_scenarios(WEIR_SOURCE_DIR "/scenarios/learning.yaml");
