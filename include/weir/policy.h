@@ -40,6 +40,7 @@ struct DeploymentPolicy {
   ProviderId provider;
   std::string model;  ///< empty: the client's model name is passed on
   std::vector<Rule> rules;
+  std::vector<GrowthRule> growth;    ///< how fast its traffic may grow
   bool rejected_counted = false;     ///< refused attempts count against request rules
   bool cached_input_counted = true;  ///< cached input tokens count
   Strategy strategy = Strategy::shaping;

@@ -82,6 +82,19 @@ struct Rule {
   bool operator==(const Rule&) const = default;
 };
 
+/// A limit on how fast traffic may grow: in one period at most max(floor, ratio * peak), where the
+/// peak is the largest sum of a period that ended from `look_back` to one period ago.
+/// Units: `floor` in `of`.
+struct GrowthRule {
+  Unit of = Unit::requests;
+  double ratio = 2;
+  Duration per = std::chrono::seconds(10);
+  std::int64_t floor = 20;
+  Duration look_back = std::chrono::minutes(5);
+
+  bool operator==(const GrowthRule&) const = default;
+};
+
 /// The limiter's short name as errors and metrics give it: rpm, rps, input_tpm, total_tpm, tps,
 /// rpd, tpd, concurrency, or `<unit>_per_<window>` for any other.
 std::string limiter_name(Unit unit, Duration window);

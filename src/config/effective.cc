@@ -172,6 +172,11 @@ class Printer {
     for (std::size_t i = 0; i < policy.rules.size(); ++i) {
       line(3, "- {}  # from {}", rule_text(policy.rules[i]), origins_[index][i].origin);
     }
+    if (policy.rules.empty() && !policy.growth.empty()) line(2, "rules:");
+    for (const GrowthRule& rule : policy.growth) {
+      line(3, "- {{unit: growth, of: {}, ratio: {}, per: {}, floor: {}}}", name(rule.of),
+           rule.ratio, show(rule.per), rule.floor);
+    }
     line(2, "counts: {{cached_input: {}, rejected: {}}}", policy.cached_input_counted,
          policy.rejected_counted);
     line(2, "shaping: {{strategy: {}, start: {}, warmup: {}, burst: {}, margin: {}, guard: {}}}",

@@ -237,4 +237,57 @@ std::vector<SourcedRule> deployment_rules(const Section& deployment, const Secti
   return written(deployment, "", defaults, faults, std::move(rules));
 }
 
+std::vector<GrowthRule> growth_rules(const Section& deployment, const std::vector<Rule>& rules,
+                                     Faults& faults) {
+  std::vector<GrowthRule> growth;
+  for (const Section& section : deployment.sections("rules")) {
+    const bool grows = section.text("unit") == "growth";
+    for (const std::string_view key : {"of", "ratio", "floor"}) {
+      if (grows || !section.has(key)) continue;
+      faults.add(section.place(key), section.path(key), "only unit: growth has this",
+                 "remove it, or write unit: growth");
+    }
+    if (!grows || section.boolean("off")) continue;
+    for (const std::string_view key : {"amount", "enforce", "count", "burst"}) {
+      if (!section.has(key)) continue;
+      faults.add(section.place(key), section.path(key), "a rule on growth has none",
+                 "remove it; ratio, per and floor say how much");
+    }
+    GrowthRule rule;
+    rule.of = by_name(section.text("of"), kAllUnits).value_or(Unit::requests);
+    rule.ratio = section.decimal("ratio").value_or(rule.ratio);
+    rule.per = section.duration("per").value_or(rule.per);
+    rule.floor = section.count("floor").value_or(rule.floor);
+    rule.look_back = std::max(rule.look_back, rule.per);
+    if (rule.ratio < 1) {
+      faults.add(section.place("ratio"), section.path("ratio"), "is less than 1",
+                 "write the factor by which traffic may grow, such as 2.0");
+    }
+    if (!section.has("per") || !section.has("ratio")) {
+      faults.add(section.place(), section.path(section.has("per") ? "ratio" : "per"),
+                 "this key is missing", "write ratio: 2.0 and per: 10s");
+    }
+    growth.push_back(rule);
+  }
+  const Section shaping = deployment.section("shaping");
+  if (!shaping.has("growth")) return growth;
+  const Parsed<double> per_second = parse_rate(shaping.text("growth"));
+  if (!per_second) return growth;  // `check` has said what is wrong with it
+  const double factor = *per_second * 60;
+  if (factor < 1) {
+    faults.add(shaping.place("growth"), shaping.path("growth"), "is less than 1 a minute",
+               "write the factor from one minute to the next, such as 2.0/m");
+    return growth;
+  }
+  GrowthRule rule;
+  rule.ratio = factor;
+  rule.per = std::chrono::minutes(1);
+  for (const Rule& told : rules) {
+    const bool minute = told.unit == Unit::requests && told.window == std::chrono::minutes(1);
+    if (minute) rule.floor = std::max(rule.floor, told.amount / 20);
+  }
+  growth.push_back(rule);
+  return growth;
+}
+
 }  // namespace weir::config

@@ -44,4 +44,9 @@ std::vector<Rule> node_limits(const Section& limits);
 std::vector<SourcedRule> deployment_rules(const Section& deployment, const Section& quota,
                                           const KindDefaults& defaults, Faults& faults);
 
+/// A deployment's rules on growth, and the one that `shaping.growth` stands for: a factor from one
+/// minute to the next, from a twentieth of the requests a minute that `rules` allow, or 20.
+std::vector<GrowthRule> growth_rules(const Section& deployment, const std::vector<Rule>& rules,
+                                     Faults& faults);
+
 }  // namespace weir::config

@@ -121,6 +121,7 @@ class Deployments {
     policy.provider = provider ? ProviderId(*provider) : ProviderId();
     policy.model = section.text("model");
     for (const SourcedRule& rule : rules) policy.rules.push_back(rule.rule);
+    policy.growth = growth_rules(section, policy.rules, faults_);
     shape(section, defaults, policy);
     if (!provider) return;
     const Provider& account = config_.providers[*provider];

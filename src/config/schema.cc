@@ -253,8 +253,8 @@ constexpr Field kRule[] = {
     {.key = "unit",
      .type = Type::choice,
      .doc = "What it counts",
-     .choices = "requests|input_tokens|output_tokens|total_tokens|concurrency",
-     .later_choices = "growth|images|audio_seconds|characters|tasks|concurrent_tasks|"
+     .choices = "requests|input_tokens|output_tokens|total_tokens|concurrency|growth",
+     .later_choices = "images|audio_seconds|characters|tasks|concurrent_tasks|"
                       "stream_seconds|usd",
      .required = true},
     {.key = "amount", .type = Type::allowance, .doc = "How much of it in the window"},
@@ -276,9 +276,15 @@ constexpr Field kRule[] = {
      .type = Type::boolean,
      .doc = "Removes what the shorthand, the quota or the kind says for this unit and window",
      .fallback = "false"},
-    {.key = "of", .type = Type::text, .doc = "Unit growth: of what", .later = true},
-    {.key = "ratio", .type = Type::decimal, .doc = "Unit growth: by how much", .later = true},
-    {.key = "floor", .type = Type::count, .doc = "Unit growth: from where", .later = true},
+    {.key = "of",
+     .type = Type::choice,
+     .doc = "Unit growth: of what",
+     .fallback = "requests",
+     .choices = "requests|input_tokens|output_tokens|total_tokens"},
+    {.key = "ratio",
+     .type = Type::decimal,
+     .doc = "Unit growth: at most so many times the largest period of the last five minutes"},
+    {.key = "floor", .type = Type::count, .doc = "Unit growth: so much always passes in a period"},
 };
 constexpr Record kRuleRecord = {"rule", "A provider's limit in the long form", kRule};
 
@@ -326,8 +332,7 @@ constexpr Field kShaping[] = {
      .high = 100},
     {.key = "growth",
      .type = Type::rate,
-     .doc = "Largest factor from a minute to the next",
-     .later = true},
+     .doc = "Largest factor from a minute to the next, in requests"},
     {.key = "margin",
      .type = Type::percent,
      .doc = "Share of token quotas kept free",

@@ -77,7 +77,7 @@ void Governor::Impl::learn_headers(const Record& record, const Signal& signal, I
     std::size_t best = learned_rules(deployment);
     for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
       const MeterRef& ref = deployment.rules[i];
-      if (ref.claim.unit != unit || ref.shared->belief.guessed) continue;
+      if (ref.claim.unit != unit || ref.shared->belief.guessed || ref.meter().grows()) continue;
       const RuleMeter& meter = ref.meter();
       if (best < learned_rules(deployment)) {
         const RuleMeter& other = deployment.rules[best].meter();

@@ -110,8 +110,11 @@ void RuleMeter::keep_counter(std::int64_t taken, Instant now) {
 
 void RuleMeter::keep_bracket() {
   const Rule& rule = settings_.rule;
-  const bool wanted = settings_.adaptive && settings_.side == Side::provider && !level() &&
-                      rule.window > Duration{0};
+  if (settings_.growth && growth_) growth_->tell(*settings_.growth);
+  if (settings_.growth && !growth_) growth_.emplace(*settings_.growth);
+  if (!settings_.growth) growth_.reset();
+  const bool wanted = !growth_ && settings_.adaptive && settings_.side == Side::provider &&
+                      !level() && rule.window > Duration{0};
   if (!wanted) {
     bracket_.reset();
   } else if (bracket_) {
@@ -343,6 +346,7 @@ double RuleMeter::depth(Instant now) const {
 
 std::int64_t RuleMeter::limit(Instant now) const {
   if (level()) return settings_.rule.amount;
+  if (growth_) return growth_->most(guard(now));
   const bool plain = bracket_ || (shrunk_ >= 1 && settings_.warmup <= Duration{0});
   if (plain && !bucket()) return whole_;
   double factor = (1 - margin()) * shrink(now);
@@ -367,7 +371,7 @@ double RuleMeter::cut_share() const {
 std::int64_t RuleMeter::phantom(Instant now) const {
   const Duration window = settings_.rule.window;
   const Rule& rule = settings_.rule;
-  if (settings_.start_level >= 1 || bucket() || window <= Duration{0}) return 0;
+  if (settings_.start_level >= 1 || bucket() || growth_ || window <= Duration{0}) return 0;
   const double passed =
       nanoseconds(saturating_sub(now, saturating_add(start_, guard(now)))) / nanoseconds(window);
   if (passed >= 1) return 0;
@@ -420,6 +424,7 @@ std::int64_t RuleMeter::used(Instant now) {
     const double debt = std::ceil(bucket_.debt(mirror_slope(now), now) - kSlack);
     return debt >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(debt);
   }
+  if (growth_) growth_->follow(log_, guard(now), now);
   log_.expire(now, guard(now));
   return saturating_add(log_.sum(), phantom(now));
 }
@@ -504,6 +509,7 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
     at = std::max(at, bracket_->closed_until());
   }
   flow(now);
+  if (growth_) growth_->follow(log_, guard(now), now);
   if (!bucket()) log_.expire(now, guard(now));
   const std::int64_t taken = std::max<std::int64_t>(
       0, saturating_add(saturating_add(log_.sum(), phantom(now)), open_) - returned);
@@ -513,6 +519,8 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
   const std::int64_t asked = saturating_add(amount, foreign);
   if (saturating_add(debt, asked) > limit(now) && !(debt == 0 && ever_fits(amount))) {
     Instant freed = mirror_when(asked, returned, now);
+    // Its limit rises by itself.
+    if (growth_) freed = std::min(freed, std::max(growth_->looks_again(), now + Duration{1}));
     if (foreign > 0) freed = std::min(freed, saturating_add(now, settings_.rule.window / 64));
     if (settings_.warmup > Duration{0} && now < saturating_add(start_, settings_.warmup)) {
       // The limit itself grows: look again within a hundredth of the way.
@@ -537,6 +545,7 @@ void RuleMeter::mirror_add(std::int64_t amount, Instant now) {
   if (bucket()) {
     bucket_.charge(static_cast<double>(amount), mirror_slope(now), now);
   } else {
+    if (growth_) growth_->follow(log_, guard(now), now);
     log_.expire(now, guard(now));
     log_.add(now, amount);
     if (counter_) counter_->add(amount, guard(now), now);
@@ -690,6 +699,12 @@ void RuleMeter::hold(Instant until, Instant now) {
   if (!settings_.pace || level()) return;
   paced_until_ = saturating_add(hold_until_, std::max(settings_.rule.window, kMinute));
   pacer_.raise(std::max(0.0, burst(now) - 1), pace_slope(now), hold_until_);
+}
+
+void RuleMeter::grew_too_fast(Instant now) {
+  if (!growth_) return;
+  const std::int64_t sum = used(now);
+  growth_->refused(sum, guard(now), now);
 }
 
 void RuleMeter::unexplained(Instant now) {

@@ -8,6 +8,7 @@
 #include "governor/bracket.h"
 #include "governor/cost.h"
 #include "governor/counter_mirror.h"
+#include "governor/growth.h"
 #include "governor/others.h"
 #include "governor/pacer.h"
 #include "governor/window_meter.h"
@@ -24,7 +25,8 @@ struct MeterSettings {
   bool force_bucket = false;   ///< strategy `rate`: a bucket with debt whatever the enforcement
   bool goes_alone = false;     ///< a longer window of the unit takes what is larger than this one
   std::int64_t alone_max = 0;  ///< the largest such amount
-  bool adaptive = false;       ///< the limit may be another than the rule says, and is learned
+  std::optional<GrowthRule> growth;  ///< the limit is not the rule's, but what this leaves
+  bool adaptive = false;  ///< the limit may be another than the rule says, and is learned
   double start_level = 1;
   Duration warmup{0};
   std::optional<std::int64_t> burst_percent;
@@ -90,6 +92,10 @@ class RuleMeter {
 
   /// Nothing passes before `until`; afterwards departures start without a burst.
   void hold(Instant until, Instant now);
+  /// Whether it limits growth.
+  [[nodiscard]] bool grows() const { return growth_.has_value(); }
+  /// A refusal for growth.
+  void grew_too_fast(Instant now);
   /// A refusal that the mirror did not foresee: the guard grows, and at its bound the limit
   /// shrinks.
   void unexplained(Instant now);
@@ -180,6 +186,7 @@ class RuleMeter {
 
   MeterSettings settings_;
   std::optional<Bracket> bracket_;
+  std::optional<GrowthLimit> growth_;
   // What follows from the settings alone, so that no decision computes it anew.
   double rate_ = 0;
   double margin_ = 0;         // this one is learned, unless it was told

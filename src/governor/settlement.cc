@@ -263,6 +263,15 @@ bool Governor::Impl::hold_for(DeploymentTerms& deployment, const Signal& signal,
 void Governor::Impl::decrease(DeploymentTerms& deployment, const Signal& signal, Record& record,
                               Instant now) {
   DeploymentState& state = *deployment.state;
+  if (signal.limiter == Limiter::burst && record.progressed.sent_at > state.decreased_at) {
+    bool known = false;
+    for (const MeterRef& ref : deployment.rules) {
+      known = known || ref.meter().grows();
+      ref.meter().grew_too_fast(now);
+    }
+    if (known) state.decreased_at = now;
+    if (known) return;
+  }
   if (deployment.learns && learn_refusal(deployment, signal, record, now)) return;
   if (record.progressed.sent_at <= state.decreased_at) return;
   state.decreased_at = now;

@@ -7,6 +7,7 @@
 namespace weir::governor {
 namespace {
 
+constexpr std::int64_t kUnlimited = std::int64_t{1} << 60U;
 constexpr Duration kJitterSpan = std::chrono::minutes(1);
 
 // A deployment's rule of the same unit whose longer window takes more than this one's.
@@ -184,6 +185,20 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
       ref.watched = deployment.observe && strategy_gates(from.strategy, rule.unit);
       ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(i));
       ref.meter().set_spread(deployment.state->jitter.spread());
+      deployment.rules.push_back(std::move(ref));
+    }
+    for (const GrowthRule& growth : from.growth) {
+      // Nothing but growth limits it: every sum is below its amount.
+      Rule rule{growth.of,        kUnlimited,  growth.per, Enforcement::sliding,
+                Counting::settle, std::nullopt};
+      MeterSettings settings = provider_settings(from, rule);
+      settings.growth = growth;
+      settings.pace = false;
+      settings.adaptive = false;
+      MeterRef ref = bind("growth|" + from.name, settings, now, taken);
+      ref.gates = !deployment.observe && strategy_gates(from.strategy, Unit::total_tokens);
+      ref.watched = deployment.observe;
+      ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(i));
       deployment.rules.push_back(std::move(ref));
     }
     deployment.learns = from.strategy == Strategy::adaptive;

@@ -195,6 +195,11 @@ Policy make_policy(const Scenario& scenario, double start_level) {
   deployment.name = "chat-1";
   deployment.provider = ProviderId(0);
   deployment.rules = scenario.told.rules;
+  if (scenario.told.growth) {
+    for (const emulator::model::GrowthSettings& rule : scenario.provider.growth) {
+      deployment.growth.push_back({rule.of, rule.ratio, rule.per, rule.floor, rule.look_back});
+    }
+  }
   deployment.rejected_counted = scenario.provider.rejected_counted;
   deployment.strategy = scenario.told.strategy;
   deployment.mode = scenario.told.mode;

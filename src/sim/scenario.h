@@ -90,6 +90,7 @@ struct Network {
 /// What the governor is told.
 struct Told {
   std::vector<Rule> rules;
+  bool growth = false;  ///< whether it is told of the provider's rules on growth
   std::vector<Rule> organization_limits;
   double start_level = 1.0;
   std::optional<Duration> guard;

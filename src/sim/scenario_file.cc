@@ -451,6 +451,7 @@ void read_governor(Map map, Told& told) {
   map.choice<Mode>("mode", told.mode, {{"enforce", Mode::enforce}, {"observe", Mode::observe}});
   map.duration("max_wait", told.max_wait);
   map.count("depth", told.depth);
+  map.boolean("told_growth", told.growth);
   told.organization_limits = read_rules(map, "limits", std::move(told.organization_limits));
   map.done();
 }
