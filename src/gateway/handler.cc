@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t kMaxSpareBuffers = 256;
 constexpr std::size_t kMaxSpareCapacity = 16 << 10;
-constexpr std::size_t kMaxTellableName = 128;
 
 constexpr std::string_view kDrainingText = "The gateway is shutting down; send the request again.";
 constexpr std::string_view kUnauthorizedText =
@@ -260,9 +259,7 @@ std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
   } else {
     ErrorAnswer answer;
     answer.problem = Problem::model_not_found;
-    const std::string message = "The model \"" +
-                                std::string(route.model.substr(0, kMaxTellableName)) +
-                                "\" does not exist here; GET /v1/models lists those that do.";
+    const std::string message = unknown_model_text(*plan, *identity, route.model);
     answer.message = message;
     answer.param = "model";
     answer.trace_id = trace_id;

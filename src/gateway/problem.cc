@@ -49,7 +49,7 @@ constexpr ProblemRow kModelNotFound{404,
                                     false,
                                     false,
                                     "No model profile has this name and none takes every name.",
-                                    "Use a model of `GET /v1/models`."};
+                                    "Use a model of `GET /v1/models`; the message names what is near."};
 constexpr ProblemRow kUnknownPath{404,
                                   "invalid_request_error",
                                   "unknown_path",
