@@ -111,6 +111,8 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   /// Reads the caller's limits anew, unless a reload has changed what their ids mean.
   void read_limits();
   void record(std::string_view outcome, std::uint16_t status);
+  /// The line of a call that was only observed and that `enforce` would have held back.
+  void log_observed(std::string_view deployment);
   void finish(bool keep_alive);
   /// Ends the call of one who left while an error answer was read, of which the head is enough.
   void settle_error();
