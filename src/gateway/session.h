@@ -98,9 +98,10 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   bool judge_error(Extent extent);
   void pass_error_on(bool whole);
   void provider_refused(const Signal& signal);
-  /// `ending`: how an attempt that left is settled; an error answer costs nothing.
+  /// `ending`: how an attempt that left is settled; an error answer costs nothing. `cause`: what
+  /// the caller is told of it.
   void provider_failed(Problem problem, std::uint16_t status, std::string_view why,
-                       Ending ending = Ending::failed);
+                       Ending ending = Ending::failed, std::string_view cause = {});
 
   // session_end.cc: settlement, answers of our own, the record
   void settle(Ending ending);

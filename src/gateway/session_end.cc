@@ -116,6 +116,10 @@ void Session::fill_answer(ErrorAnswer& answer) const {
     answer.provider_model =
         deployment.model.empty() ? std::string_view(facts_.model) : deployment.model;
   }
+  // A call that went out and failed there was not refused here: both say that it was admitted.
+  if (row(answer.problem).decision.starts_with("admitted_then") && grant_.deployment.valid()) {
+    answer.decision = name(grant_.decision);
+  }
   if (grant_.deployment.valid() && !answer.estimated_input_tokens) {
     answer.estimated_input_tokens = grant_.reserved.input_tokens;
     answer.estimated_output_tokens = grant_.reserved.output_tokens;

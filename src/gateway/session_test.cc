@@ -597,14 +597,6 @@ TEST(Session, NeverFitsIs400) {
   EXPECT_TRUE(world.connector.attempts.empty());
 }
 
-TEST(Session, NeverFitsNamesWhatWasAsked) {
-  World world(config_text("total_tpm: 1000", "mode: enforce\n"));
-  auto client =
-      world.chat(R"({"model":"fast-chat","messages":[],"max_tokens":500000,"stream":false})");
-  EXPECT_EQ(client->status(), 400);
-  EXPECT_TRUE(contains(client->body(), "The call asks for 50000")) << client->body();
-}
-
 TEST(Session, ObserveCountsWhatEnforceWouldHaveDone) {
   World world(config_text("concurrency: 1", "mode: observe\n"));
   auto first = world.chat();
