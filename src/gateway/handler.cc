@@ -223,6 +223,18 @@ std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
   return std::nullopt;
 }
 
+void Handler::on_accept_failure(std::string_view why) {
+  context_.gateway.meters().accept_failures.with({}).add();
+  if (!context_.accept_lines.take(context_.loop.now())) return;
+  context_.gateway.log().write(
+      telemetry::LogLevel::error, "accept_failed",
+      {{"reason", why},
+       {"fix", std::string_view("clients wait to be accepted; raise the process's limit of open "
+                                "files (LimitNOFILE, ulimit -n) or lower "
+                                "server.limits.connections")},
+       {"suppressed", context_.accept_lines.take_suppressed()}});
+}
+
 std::string Handler::on_refusal(std::uint16_t status, const Error& error) {
   return refuse_early(problem_of_status(status), error.text);
 }

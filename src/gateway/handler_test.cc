@@ -216,6 +216,16 @@ models: {gpt: {deployments: [{to: a}]}, toy: {deployments: [{to: b}]}}
   EXPECT_TRUE(contains(client->body(), "Served here: toy.")) << client->body();
 }
 
+TEST(Handler, AListenerThatCannotAcceptIsLoggedAndCounted) {
+  World world(config_text());
+  for (int i = 0; i < 30; ++i) world.handler->on_accept_failure("Too many open files");
+  EXPECT_TRUE(world.metric("weir_accept_failures_total 30")) << world.metrics();
+  const auto lines = std::count_if(world.lines.begin(), world.lines.end(), [](const auto& line) {
+    return contains(line, R"("event":"accept_failed","reason":"Too many open files")");
+  });
+  EXPECT_EQ(lines, 1) << "one a second, however often it happens";
+}
+
 TEST(Handler, MalformedBodiesNameTheParameter) {
   World world(config_text());
   auto client = world.chat(R"({"model":"fast-chat","messages":[],"max_tokens":"many"})");

@@ -70,6 +70,9 @@ class Handler {
   /// The whole answer to what the server refuses by itself, before or while a request is read
   /// (bad framing, time-outs, sizes, no room). The connection is closed after it.
   virtual std::string on_refusal(std::uint16_t status, const Error& error);
+  /// The listener could not take a connection and looks again a little later; `why` is what the
+  /// operating system says, "Too many open files".
+  virtual void on_accept_failure(std::string_view /*why*/) {}
 };
 
 /// Where a request goes. One pool per Endpoint and loop.
