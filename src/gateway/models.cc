@@ -70,8 +70,9 @@ std::string unknown_model_text(const Plan& plan, const Identity& identity, std::
         "GET /v1/models lists what is served.",
         shown, meant({}, names));
   }
-  return fmt::format("The model \"{}\" does not exist here. {} GET /v1/models lists what is served.",
-                     shown, meant(model, names));
+  return fmt::format(
+      "The model \"{}\" does not exist here. {} GET /v1/models lists what is served.", shown,
+      meant(model, names));
 }
 
 std::string model_body(const Plan& plan, const Identity& identity, std::string_view model) {
