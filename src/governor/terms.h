@@ -15,12 +15,24 @@
 
 namespace weir::governor {
 
+/// Rules of a deployment whose limits are learned, told and guessed; further ones are kept as told.
+inline constexpr std::size_t kLearnedRules = 24;
 inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
 
 /// A list of lanes that wait for one meter, oldest head first; the lanes hold the links.
 struct Waiters {
   std::uint32_t head = kNoIndex;
   std::uint32_t tail = kNoIndex;
+};
+
+/// What speaks for a rule being one that the provider keeps, where that is learned.
+struct Belief {
+  bool guessed = false;        ///< nobody told it
+  bool active = true;          ///< it is kept; a guess that is not only counts
+  double score = 0;            ///< logarithm of how much better refusals fit it than chance
+  double met = 0.5;            ///< share of the calls that went through at its limit
+  Instant refused_at = kDawn;  ///< the last refusal that it explains
+  Duration trusted = std::chrono::minutes(30);  ///< a guess is dropped when it has none for this
 };
 
 /// A meter with what belongs to it but not to its arithmetic.
@@ -33,6 +45,7 @@ struct Metered {
   /// stays as long as the meter.
   std::unique_ptr<RuleMeter> as_enforced;
   Waiters waiters;
+  Belief belief;
 };
 
 /// One rule under the terms of one policy. The meter may be shared with other policies' terms.
@@ -49,6 +62,8 @@ struct MeterRef {
     act(shared->meter);
     if (as_enforced && shared->as_enforced) act(*shared->as_enforced);
   }
+  /// Whether it stops calls, as far as is known now.
+  [[nodiscard]] bool stands() const { return gates && shared->belief.active; }
 };
 
 /// The spread of the network delay: the range of round trips over the last one to two minutes.
@@ -79,8 +94,11 @@ struct DeploymentState {
   std::int64_t attempts = 0;
   std::int64_t rejections = 0;
   double mean_seconds = 1;  ///< how long a call holds its slot
-  Duration lease{0};        ///< of a call that was sent
-  Duration send_lease{0};   ///< of one that was not
+  double produced = 0;      ///< output of a call, and the seconds it took: a mean of each
+  double producing = 0;
+  Duration lease{0};          ///< of a call that was sent
+  Duration send_lease{0};     ///< of one that was not
+  Duration refusals_take{0};  ///< from the departure of a request to the provider's 429, a mean
   // Calls by their last sign of life, oldest first: never sent, and sent.
   std::array<std::uint32_t, 2> lease_head{kNoIndex, kNoIndex};
   std::array<std::uint32_t, 2> lease_tail{kNoIndex, kNoIndex};
@@ -96,6 +114,7 @@ struct DeploymentTerms {
   std::shared_ptr<DeploymentState> state;
   std::vector<MeterRef> rules;
   bool observe = false;
+  bool learns = false;  ///< strategy adaptive: its limits may be others than it was told
   std::vector<std::uint32_t> profiles;  ///< those that may use it
   // Dispatch state of this policy.
   std::int64_t contending = 0;  ///< calls queued that could use it
@@ -140,6 +159,8 @@ class Registry {
                 std::map<std::string, int>& taken);
   /// Sees to it that every meter of the terms has an `as_enforced`.
   static void watch(const Terms& terms, Instant now);
+  void bind_guesses(const DeploymentPolicy& from, std::size_t index, DeploymentTerms& deployment,
+                    Instant now);
   void bind_deployments(const Policy& policy, Terms& terms, Instant now);
   void prune();
 

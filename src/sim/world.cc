@@ -354,8 +354,9 @@ void World::refused(std::uint32_t index, Instant now) {
   Signal signal;
   signal.kind = SignalClass::rate_limited;
   signal.status = 429;
-  signal.retry_after = call.retry_after;
-  if (call.refused_by) signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
+  if (scenario_.retry_hints) signal.retry_after = call.retry_after;
+  if (call.refused_by && scenario_.names_limits)
+    signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
   if (call.refused_for_growth) signal.limiter = Limiter::burst;
   const governor::Verdict verdict = port_->rejected(call.id, signal, true, now);
   --open_.granted;
@@ -631,7 +632,7 @@ void World::check_mirrors(const governor::DeploymentView& view, Instant now) {
     const auto meter =
         std::find_if(view.meters.begin(), view.meters.end(), [&](const governor::MeterView& one) {
           return one.rule.unit == rule.unit && one.rule.window == rule.window &&
-                 one.rule.amount == rule.amount;
+                 one.rule.amount == rule.amount && one.rule.count == rule.count;
         });
     if (meter == view.meters.end()) continue;
     const std::int64_t sure = window.charged_between(now - rule.window + 2 * trip, now - trip, now);
@@ -679,6 +680,10 @@ void World::finish_report(Instant now) {
         fmt::format("{} attempts are still open at the provider", provider_.counters().inflight));
   }
   report_.waits = sum_up(waits_);
+  if (snapshot_.deployments.empty()) return;
+  for (const governor::MeterView& meter : snapshot_.deployments.front().meters) {
+    if (meter.guessed) report_.learned.push_back(meter.rule);
+  }
 }
 
 }  // namespace weir::sim
