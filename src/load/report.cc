@@ -113,6 +113,7 @@ std::vector<Reason> reasons_of(std::span<const CallRecord> calls) {
     if (reason.message.empty()) reason.message = call.message;
   }
   std::vector<Reason> reasons;
+  reasons.reserve(found.size());
   for (auto& [key, reason] : found) reasons.push_back(std::move(reason));
   std::ranges::stable_sort(reasons, std::ranges::greater{}, &Reason::calls);
   return reasons;
