@@ -67,7 +67,7 @@ class Governor::Impl {
     Progressed progressed;
     std::int64_t events = 0;
     bool as_enforced = false;  // it counts where meters stand as if everything were enforced
-    bool judged = false;  // the provider's verdict on it has been learned from
+    bool judged = false;       // the provider's verdict on it has been learned from
     // Where the windows of the deployment's rules stood when it left, itself included.
     std::array<std::int64_t, kLearnedRules> standing{};
   };
