@@ -59,6 +59,10 @@ struct Refusal {
   Duration queued{0};
   Estimate estimate;
   std::int32_t attempts = 0;
+  /// never_fits: what the call asks of the limit, and the most that the limit lets pass at once.
+  /// Units: of the limit.
+  std::int64_t asked = 0;
+  std::int64_t at_most = 0;
 };
 
 /// Leave to send: where, on what reservation.
@@ -70,7 +74,8 @@ struct Grant {
   std::int32_t attempt = 1;  ///< 1 for the first
   /// observe mode: what enforce would have done, and the limit that would have
   std::optional<Decision> would_have;
-  LimitRef limit;  ///< what it waited for longest, if it waited
+  std::optional<Duration> would_wait;  ///< until its limit had room; absent: not at all, or never
+  LimitRef limit;                      ///< what it waited for longest, if it waited
 };
 
 }  // namespace weir

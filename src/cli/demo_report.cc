@@ -63,7 +63,8 @@ std::vector<Row> rows_of(const std::vector<Run>& runs, const DemoLimits& limits)
     rows[3].cells.push_back(fmt::format("{:.2f} %", 100 * figures.use));
     rows[4].cells.push_back(wait_cell(class_of(run, "interactive")));
     rows[5].cells.push_back(wait_cell(class_of(run, "batch")));
-    rows[6].cells.push_back(fmt::format("{:.4f}", run.report.fairness));
+    rows[6].cells.push_back(run.report.fairness ? fmt::format("{:.4f}", *run.report.fairness)
+                                                : std::string("-"));
   }
   return rows;
 }
@@ -190,10 +191,11 @@ std::string demo_json(const std::vector<Run>& runs, const DemoLimits& limits) {
     fmt::format_to(
         std::back_inserter(json),
         R"({}{{"name":"{}","provider_attempts":{},"provider_429s":{},"provider_429_share":{:.6f},)"
-        R"("quota_use":{:.6f},"success":{:.6f},"fairness":{:.6f},"load":{}}})",
+        R"("quota_use":{:.6f},"success":{:.6f},"fairness":{},"load":{}}})",
         index == 0 ? "" : ",", runs[index].name, figures.attempts, figures.rejected,
         figures.rejected_share, figures.use, runs[index].report.all.success(),
-        runs[index].report.fairness, load::report_json(runs[index].report));
+        runs[index].report.fairness ? fmt::format("{:.6f}", *runs[index].report.fairness) : "null",
+        load::report_json(runs[index].report));
   }
   const auto missed = runs.empty() ? std::vector<std::string>{} : missed_goals(runs.back(), limits);
   json += R"(],"missed_goals":[)";

@@ -137,8 +137,7 @@ Result<load::Workload> load_workload(const std::string& file) {
   std::string faults;
   for (const auto& fault : read.faults) {
     if (!faults.empty()) faults += '\n';
-    faults += fmt::format("{}:{}:{}: {}: {}; {}", fault.file, fault.line, fault.column, fault.path,
-                          fault.message, fault.fix);
+    faults += config::render(fault);
   }
   return fail(ErrorCode::invalid_config, std::move(faults));
 }
@@ -162,6 +161,24 @@ Result<load::Report> send_workload(const load::Workload& workload, const std::st
   return load::sum_up(workload, driver->records());
 }
 
+std::string load_hint(const load::Workload& workload, const load::Report& report) {
+  const bool keys = std::ranges::any_of(workload.clients,
+                                        [](const load::Client& each) { return !each.key.empty(); });
+  const bool refused = std::ranges::any_of(
+      report.reasons, [](const load::Reason& reason) { return reason.status == 401; });
+  if (refused) {
+    return keys ? "a key was not accepted; compare clients[].key with the gateway's hashes "
+                  "(weir keys hash)"
+                : "the gateway asks for keys and the workload has none; give each of its clients "
+                  "one as clients[].key (weir keys new makes them)";
+  }
+  if (keys || report.tenants.size() < 2) return {};
+  return "the clients of this workload have no keys, so a gateway with auth: none takes all of "
+         "them "
+         "for its tenant \"default\"; the tenants of the table are told apart by weir load alone. "
+         "To try limits and shares of tenants, set auth: required and give clients[].key";
+}
+
 int load(const LoadOptions& options, std::ostream& out, std::ostream& err) {
   const auto workload = load_workload(options.workload);
   if (!workload) {
@@ -174,6 +191,9 @@ int load(const LoadOptions& options, std::ostream& out, std::ostream& err) {
     return report.error().code == ErrorCode::invalid_config ? kUsage : kFailed;
   }
   out << (options.json ? load::report_json(*report) + "\n" : load::report_text(*report));
+  if (const std::string hint = load_hint(*workload, *report); !hint.empty()) {
+    err << "weir load: " << hint << '\n';
+  }
   return report->all.failed + report->all.not_sent == 0 ? kDone : kFailed;
 }
 

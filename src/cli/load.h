@@ -22,6 +22,9 @@ struct LoadOptions {
 /// invalid.
 int load(const LoadOptions& options, std::ostream& out, std::ostream& err);
 
+/// What a person should know of a run whose clients had no keys, or the wrong ones; empty: nothing.
+std::string load_hint(const load::Workload& workload, const load::Report& report);
+
 /// Reads a workload file. Errors: io, invalid_config (every fault, one a line).
 Result<load::Workload> load_workload(const std::string& file);
 

@@ -24,6 +24,7 @@
 #include "cli/load.h"
 #include "cli/serve.h"
 #include "cli/version.h"
+#include "config/faults.h"
 #include "config/schema_export.h"
 #include "emulator/settings.h"
 #include "gateway/problem.h"
@@ -102,7 +103,8 @@ void add_check(CLI::App& app, Choice& choice) {
       ->type_name("FILE");
   command->add_flag("--print", choice.check.print,
                     "Print the effective configuration, secrets masked");
-  command->add_flag("--probe", choice.check.probe, "Try each fallback target");
+  command->add_flag("--probe", choice.check.probe,
+                    "Try each fallback target" + std::string(kUnbuilt));
 }
 
 void add_keys(CLI::App& app, Choice& choice) {
@@ -337,6 +339,7 @@ void describe(CLI::App& app, Choice& choice) {
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(std::string(kFooter));
+  app.set_version_flag("-v,--version", version_line(), "Print version, build and commit, and exit");
   app.add_option("--log-format", choice.log_format, "How logs are written: json or text")
       ->check(CLI::IsMember({"json", "text"}))
       ->type_name("FORMAT");
@@ -359,6 +362,59 @@ void describe(CLI::App& app, Choice& choice) {
 
 }  // namespace
 
+/// The names of options that an argument could have been, of the chosen command and of the program.
+std::vector<std::string> options_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  const auto take = [&names](const CLI::App& from) {
+    for (const CLI::Option* option : from.get_options()) {
+      for (const auto& each : option->get_lnames()) names.push_back("--" + each);
+    }
+  };
+  const CLI::App* at = &app;
+  take(*at);
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    take(*at);
+  }
+  return names;
+}
+
+/// The first argument that looks like an option and is none; empty: each is one. CLI11 tells of a
+/// missing option first, which is often the one that was written wrong.
+std::string unknown_option(const CLI::App& app, std::span<const std::string> args) {
+  const std::vector<std::string> names = options_of(app);
+  for (const std::string& arg : args) {
+    if (arg == "--") break;
+    const std::string name = arg.substr(0, arg.find('='));
+    if (name.size() < 2 || name.front() != '-' || name == "-h") continue;
+    if (std::ranges::find(names, name) == names.end()) return name;
+  }
+  return {};
+}
+
+/// What is wrong with the arguments, in a sentence.
+std::string usage_fault(const CLI::App& app, std::span<const std::string> args,
+                        const CLI::ParseError& error) {
+  const auto chosen = app.get_subcommands();
+  const std::string_view first = args.empty() ? std::string_view{} : args.front();
+  if (chosen.empty() && !first.empty() && !first.starts_with('-')) {
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+      if (!command->get_group().empty()) names.push_back(command->get_name());
+    }
+    const std::string near(config::nearest(first, {names.begin(), names.end()}));
+    return fmt::format("'{}' is no subcommand{}", first,
+                       near.empty() ? near : fmt::format("; did you mean {}?", near));
+  }
+  const std::string wrong = unknown_option(app, args);
+  if (wrong.empty()) return error.what();
+  const std::vector<std::string> names = options_of(app);
+  const std::string near(config::nearest(wrong, {names.begin(), names.end()}));
+  return fmt::format("there is no option {}{}{}", wrong,
+                     chosen.empty() ? "" : " of 'weir " + chosen.front()->get_name() + "'",
+                     near.empty() ? near : fmt::format("; did you mean {}?", near));
+}
+
 int run(std::span<const std::string> args, std::ostream& out, std::ostream& err) {
   Choice choice{.out = out, .err = err};
   CLI::App app("weir: a governor for traffic to large language models", "weir");
@@ -371,14 +427,13 @@ int run(std::span<const std::string> args, std::ostream& out, std::ostream& err)
     const auto chosen = app.get_subcommands();
     out << (chosen.empty() ? app.help() : chosen.front()->help("weir"));
     return kDone;
+  } catch (const CLI::CallForVersion&) {
+    out << version_line() << '\n';
+    return kDone;
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
-    const std::string_view first = args.empty() ? std::string_view{} : args.front();
-    if (chosen.empty() && !first.empty() && !first.starts_with('-')) {
-      fmt::print(err, "weir: '{}' is no subcommand; 'weir --help' lists them\n", first);
-      return kUsage;
-    }
-    fmt::print(err, "weir: {}\nweir: see 'weir --help'\n", error.what());
+    fmt::print(err, "weir: {}\nweir: see 'weir {}--help'\n", usage_fault(app, args, error),
+               chosen.empty() ? "" : chosen.front()->get_name() + " ");
     return kUsage;
   }
   return choice.action();

@@ -56,10 +56,22 @@ TEST(MainCli, WrongUsageIsTwoAndSaysWhatIsWrong) {
        {std::vector<std::string>{}, {"nonsense"}, {"serve"}, {"--log-format", "xml", "version"}}) {
     const Ran ran = weir(args);
     EXPECT_EQ(ran.code, kUsage);
-    EXPECT_NE(ran.err.find("weir --help"), std::string::npos) << ran.err;
+    EXPECT_NE(ran.err.find("see 'weir "), std::string::npos) << ran.err;
     EXPECT_TRUE(ran.out.empty());
   }
   EXPECT_NE(weir({"nonsense"}).err.find("'nonsense' is no subcommand"), std::string::npos);
+}
+
+TEST(MainCli, AWrongOptionIsNamed) {
+  const auto says = [](std::vector<std::string> args) { return weir(std::move(args)).err; };
+  EXPECT_EQ(says({"serve", "--confg", "x"}),
+            "weir: there is no option --confg of 'weir serve'; did you mean --config?\n"
+            "weir: see 'weir serve --help'\n");
+  EXPECT_TRUE(says({"--wrong"}).starts_with("weir: there is no option --wrong\n"));
+  EXPECT_TRUE(says({"check", "--config=x", "--prnt"}).find("did you mean --print?") !=
+              std::string::npos);
+  EXPECT_TRUE(says({"serv"}).find("did you mean serve?") != std::string::npos);
+  EXPECT_TRUE(says({"keys", "list", "--conf", "x"}).find("no option --conf") != std::string::npos);
 }
 
 TEST(MainCli, WhatIsNotBuiltSaysSoByName) {
@@ -92,6 +104,10 @@ TEST(MainCli, VersionNamesVersionBuildAndCommit) {
   EXPECT_EQ(ran.code, kDone);
   EXPECT_TRUE(ran.out.starts_with("weir 0.1.0 (build ")) << ran.out;
   EXPECT_NE(ran.out.find("commit "), std::string::npos);
+  for (const char* option : {"--version", "-v"}) {
+    EXPECT_EQ(weir({option}).out, ran.out);
+    EXPECT_EQ(weir({option}).code, kDone);
+  }
 }
 
 TEST(MainCli, GlobalOptionsStandBeforeOrAfterTheCommand) {

@@ -27,6 +27,7 @@
 #include "config/config.h"
 #include "emulator/server.h"
 #include "gateway/gateway.h"
+#include "gateway/models.h"
 #include "net/runtime.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
@@ -235,6 +236,19 @@ Result<void> Service::start() {
   return {};
 }
 
+/// A model that the ready-made call may name: one that a key of the file may use, if it asks for
+/// one.
+std::string model_to_try(const config::Config& config) {
+  for (const auto& profile : config.policy.profiles) {
+    if (profile.name == "*") continue;
+    if (!config.auth_required) return profile.name;
+    for (const auto& key : config.keys) {
+      if (gateway::may_use(gateway::Identity{&key}, profile.name)) return profile.name;
+    }
+  }
+  return "MODEL";
+}
+
 void Service::announce(const config::Config& config) {
   for (const auto& address : data_addresses_) {
     log_.write(
@@ -246,12 +260,7 @@ void Service::announce(const config::Config& config) {
         telemetry::LogLevel::info, "listening",
         {{"plane", std::string_view("admin")}, {"address", std::string_view(address.text())}});
   }
-  std::string model = "MODEL";
-  for (const auto& profile : config.policy.profiles) {
-    if (profile.name == "*") continue;
-    model = profile.name;
-    break;
-  }
+  const std::string model = model_to_try(config);
   if (!data_addresses_.empty() && data_addresses_.front().unix_path.empty()) {
     const std::string key =
         config.auth_required ? " -H 'authorization: Bearer YOUR-WEIR-KEY'" : std::string();

@@ -79,6 +79,13 @@ Parsed<ListenAddress> parse_listen(std::string_view text) {
   }
   const std::optional<HostPort> parts = split_host(text);
   if (!parts) return wrong("is not an address", std::string(kFix));
+  const bool digits =
+      !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!parts->port && digits) {
+    return wrong(
+        "is a port without an address",
+        fmt::format("write 127.0.0.1:{0}, or 0.0.0.0:{0} to be reached from outside", text));
+  }
   if (!parts->port) return wrong("has no port", std::string(kFix));
   const std::optional<std::int64_t> port = whole(*parts->port, 65535);
   if (!port) return wrong("has a port that is not 0 to 65535", std::string(kFix));

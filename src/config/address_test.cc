@@ -25,6 +25,13 @@ TEST(Address, RefusesTheRest) {
   }
 }
 
+TEST(Address, APortAloneIsToldWhatItLacks) {
+  const auto bare = parse_listen("8080");
+  ASSERT_FALSE(bare);
+  EXPECT_EQ(bare.error().message, "is a port without an address");
+  EXPECT_NE(bare.error().fix.find("127.0.0.1:8080"), std::string::npos);
+}
+
 TEST(Address, KnowsLoopback) {
   EXPECT_TRUE(is_loopback(*parse_listen("127.3.4.5:1")));
   EXPECT_TRUE(is_loopback(*parse_listen("[::1]:1")));

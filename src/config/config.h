@@ -102,7 +102,8 @@ struct Config {
   ClassId default_class;
   std::int32_t max_tenant_labels = 100;  ///< tenants beyond are "other" in metrics
   Policy policy;
-  std::vector<std::string> notices;  ///< "provider openai is off: …"
+  std::vector<std::string> off_models;  ///< of the file, none of whose deployments is on
+  std::vector<std::string> notices;     ///< "provider openai is off: …"
 };
 
 /// One fault of a configuration.

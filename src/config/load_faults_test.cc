@@ -54,6 +54,8 @@ TEST(Faults, EveryKindHasItsPlacePathAndFix) {
 
 TEST(Faults, OfYamlItself) {
   EXPECT_EQ(faults_of("a: [1, 2\nb: 3\n").substr(0, 24), "t.yaml:2:2: not YAML: en");
+  EXPECT_EQ(faults_of("server:\n\tlisten: x\n"),
+            "t.yaml:2:1: not YAML: a tab indents this line; indent with spaces\n");
   EXPECT_EQ(faults_of("mode: enforce\n---\nmode: observe\n"),
             "t.yaml:2:1: a second document begins here; keep one document; remove the line "
             "\"---\"\n");

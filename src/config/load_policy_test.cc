@@ -224,7 +224,9 @@ TEST(PolicyOfConfig, TheShippedFilesAreValid) {
   ASSERT_TRUE(quick);
   ASSERT_TRUE(quick->config) << render(quick->faults.at(0));
   EXPECT_FALSE(quick->config->auth_required);
-  EXPECT_EQ(quick->config->policy.profiles.size(), 2U);
+  ASSERT_EQ(quick->config->policy.profiles.size(), 1U) << "a slip in a name must not be served";
+  EXPECT_EQ(quick->config->policy.profiles[0].name, "toy-chat");
+  EXPECT_EQ(quick->config->off_models.size(), 3U);
   const Result<Loaded> with_key = load_file(folder + "quickstart.yaml", full_environment);
   ASSERT_TRUE(with_key && with_key->config);
   EXPECT_GT(with_key->config->policy.profiles.size(), 2U);

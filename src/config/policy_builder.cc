@@ -231,11 +231,11 @@ class Models {
                   "add one, such as \"*\": {deployments: [{to: NAME}]}");
     }
     for (const auto& [name, section] : models) one(name, section);
-    if (!off_.empty()) {
+    if (!config_.off_models.empty()) {
       config_.notices.push_back(fmt::format(
           "models off, as none of their deployments is on: {}; requests for them are answered as "
           "for a name that is not in the file",
-          off_));
+          fmt::join(config_.off_models, ", ")));
     }
     for (const std::string& name : declared_) {
       if (used_.contains(name)) continue;
@@ -264,7 +264,7 @@ class Models {
     std::set<std::string> seen;
     for (const Section& candidate : candidates) add(candidate, seen, profile);
     if (profile.candidates.empty() && !candidates.empty()) {
-      off_ += (off_.empty() ? "" : ", ") + name;
+      config_.off_models.push_back(name);
       return;
     }
     NodePolicy node;
@@ -306,7 +306,6 @@ class Models {
   const std::vector<std::string>& declared_;
   std::map<std::string, DeploymentId, std::less<>> index_;  ///< invalid: off with its provider
   std::set<std::string> used_;
-  std::string off_;
 };
 
 /// Reads tenants, teams and keys, parents before children.

@@ -195,6 +195,19 @@ std::size_t hopeless_depth(std::string_view text) {
   return text.size();
 }
 
+/// The place of the first tab that indents a line, not after `line`; nowhere if there is none.
+Place tab_in_indentation(std::string_view text, std::int32_t line) {
+  for (std::int32_t number = 1; number <= line && !text.empty(); ++number) {
+    const std::size_t at = text.find_first_not_of(' ');
+    if (at != std::string_view::npos && text[at] == '\t') {
+      return {number, static_cast<std::int32_t>(at) + 1};
+    }
+    const std::size_t end = text.find('\n');
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::shared_ptr<Node> parse_yaml(std::string_view text, Faults& faults) {
@@ -224,6 +237,11 @@ std::shared_ptr<Node> parse_yaml(std::string_view text, Faults& faults) {
     builder.begin_document(false);
     parser.HandleNextDocument(builder);
   } catch (const YAML::Exception& wrong) {
+    const Place tab = tab_in_indentation(text, place_of(wrong.mark).line);
+    if (tab.line > 0) {
+      faults.add(tab, "", "not YAML: a tab indents this line", "indent with spaces");
+      return nullptr;
+    }
     faults.add(place_of(wrong.mark), "", fmt::format("not YAML: {}", printable(wrong.msg)),
                "check indentation, quotes and brackets here and just above");
     return nullptr;

@@ -99,7 +99,8 @@ void append_error_answer(std::string& out, const ErrorAnswer& answer, bool keep_
   if (!answer.trace_id.empty()) {
     http::append_field(out, "x-weir-trace-id", answer.trace_id);
     http::append_field(out, "x-request-id", answer.trace_id);
-    http::append_field(out, "x-weir-decision", "refused");
+    http::append_field(out, "x-weir-decision",
+                       answer.decision.empty() ? "refused" : answer.decision);
   }
   const bool hint = entry.retry_hint || status == 429 || status == 503;
   const bool longer =

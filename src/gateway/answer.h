@@ -21,6 +21,7 @@ struct ErrorAnswer {
   Problem problem = Problem::internal;
   DeploymentId deployment;            ///< whose limit refused; invalid: the call's own, if any
   std::uint16_t provider_status = 0;  ///< the status where the table says "the provider's"
+  std::string_view decision;          ///< x-weir-decision; empty: refused
   std::string_view message;
   std::string_view param;
   std::string_view limiter;

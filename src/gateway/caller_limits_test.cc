@@ -213,5 +213,13 @@ TEST(Meters, ACallOnItsWayIsCountedOnce) {
   EXPECT_TRUE(world.metric(R"(weir_quota_used_ratio{deployment="chat-1",unit="concurrency"} 0)"));
 }
 
+TEST(CallerLimits, NeverFitsNamesWhatWasAsked) {
+  World world(config_text("total_tpm: 1000"));
+  auto client =
+      world.chat(R"({"model":"fast-chat","messages":[],"max_tokens":500000,"stream":false})");
+  EXPECT_EQ(client->status(), 400);
+  EXPECT_NE(client->body().find("The call asks for 50000"), std::string::npos) << client->body();
+}
+
 }  // namespace
 }  // namespace weir::gateway::fake

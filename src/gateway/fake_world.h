@@ -92,10 +92,12 @@ struct Attempt {
     answer_body(bytes);
     answer_end();
   }
-  void fail(ErrorCode code, bool request_sent, bool billed = false) {
+  void fail(ErrorCode code, bool request_sent, bool billed = false,
+            http::FailureCause cause = http::FailureCause::lost) {
     http::Failure failure;
+    failure.cause = cause;
     failure.error.code = code;
-    failure.error.text = "it broke";
+    failure.error.text = "it broke at 10.1.2.3";
     failure.error.may_have_been_billed = billed;
     failure.request_sent = request_sent;
     if (open) sink->on_failure(failure);

@@ -15,7 +15,6 @@ namespace {
 
 constexpr std::size_t kMaxSpareBuffers = 256;
 constexpr std::size_t kMaxSpareCapacity = 16 << 10;
-constexpr std::size_t kMaxTellableName = 128;
 
 constexpr std::string_view kDrainingText = "The gateway is shutting down; send the request again.";
 constexpr std::string_view kUnauthorizedText =
@@ -224,6 +223,18 @@ std::optional<std::string> Handler::on_head(const http::RequestHead& head) {
   return std::nullopt;
 }
 
+void Handler::on_accept_failure(std::string_view why) {
+  context_.gateway.meters().accept_failures.with({}).add();
+  if (!context_.accept_lines.take(context_.loop.now())) return;
+  context_.gateway.log().write(
+      telemetry::LogLevel::error, "accept_failed",
+      {{"reason", why},
+       {"fix", std::string_view("clients wait to be accepted; raise the process's limit of open "
+                                "files (LimitNOFILE, ulimit -n) or lower "
+                                "server.limits.connections")},
+       {"suppressed", context_.accept_lines.take_suppressed()}});
+}
+
 std::string Handler::on_refusal(std::uint16_t status, const Error& error) {
   return refuse_early(problem_of_status(status), error.text);
 }
@@ -260,9 +271,7 @@ std::unique_ptr<http::Session> Handler::on_request(const http::Request& request,
   } else {
     ErrorAnswer answer;
     answer.problem = Problem::model_not_found;
-    const std::string message = "The model \"" +
-                                std::string(route.model.substr(0, kMaxTellableName)) +
-                                "\" does not exist here; GET /v1/models lists those that do.";
+    const std::string message = unknown_model_text(*plan, *identity, route.model);
     answer.message = message;
     answer.param = "model";
     answer.trace_id = trace_id;

@@ -72,6 +72,7 @@ struct LoopContext {
   KeyMemory keys;
   telemetry::LogBudget refusal_lines{10};
   telemetry::LogBudget fault_lines{10};
+  telemetry::LogBudget accept_lines{1};
   std::uint32_t round_trip_turn = 0;  ///< the socket is asked for its round trip now and then
 
  private:
@@ -94,6 +95,7 @@ class Handler final : public http::Handler {
   std::unique_ptr<http::Session> on_request(const http::Request& request,
                                             http::Responder& responder) override;
   std::string on_refusal(std::uint16_t status, const Error& error) override;
+  void on_accept_failure(std::string_view why) override;
 
  private:
   /// `limits`: of the caller, if it is known already.

@@ -187,6 +187,45 @@ TEST(Handler, UnknownModelsAre404) {
   EXPECT_TRUE(contains(client->body(), R"("param":"model")"));
 }
 
+TEST(Handler, AnUnknownModelIsToldWhatItMayHaveMeant) {
+  World world(config_text("rpm: 1000"));
+  auto slip = world.chat(R"({"model":"fats-chat","messages":[]})");
+  EXPECT_TRUE(contains(slip->body(), R"(\"fats-chat\" does not exist here. Did you mean )"
+                                     R"(\"fast-chat\"?)"))
+      << slip->body();
+  auto other = world.chat(R"({"model":"claude","messages":[]})");
+  EXPECT_TRUE(contains(other->body(), "Served here: fast-chat.")) << other->body();
+  const Lines mini = {{"Authorization", "Bearer weir-mini"}};
+  auto hidden = world.request("GET", "/v1/models/fats-chat", mini);
+  EXPECT_EQ(hidden->status(), 404);
+  EXPECT_FALSE(contains(hidden->body(), "fast-chat")) << "a key is told of its own models only";
+}
+
+TEST(Handler, AModelOfAProviderThatIsOffSaysSo) {
+  World world(R"(
+auth: none
+providers:
+  real: {kind: openai, api_key: ""}
+  local: {kind: openai_compatible, base_url: "http://127.0.0.1:9001"}
+deployments: {a: {provider: real}, b: {provider: local}}
+models: {gpt: {deployments: [{to: a}]}, toy: {deployments: [{to: b}]}}
+)");
+  auto client = world.chat(R"({"model":"gpt","messages":[]})");
+  EXPECT_EQ(client->status(), 404);
+  EXPECT_TRUE(contains(client->body(), "is off: its provider has no key")) << client->body();
+  EXPECT_TRUE(contains(client->body(), "Served here: toy.")) << client->body();
+}
+
+TEST(Handler, AListenerThatCannotAcceptIsLoggedAndCounted) {
+  World world(config_text());
+  for (int i = 0; i < 30; ++i) world.handler->on_accept_failure("Too many open files");
+  EXPECT_TRUE(world.metric("weir_accept_failures_total 30")) << world.metrics();
+  const auto lines = std::count_if(world.lines.begin(), world.lines.end(), [](const auto& line) {
+    return contains(line, R"("event":"accept_failed","reason":"Too many open files")");
+  });
+  EXPECT_EQ(lines, 1) << "one a second, however often it happens";
+}
+
 TEST(Handler, MalformedBodiesNameTheParameter) {
   World world(config_text());
   auto client = world.chat(R"({"model":"fast-chat","messages":[],"max_tokens":"many"})");

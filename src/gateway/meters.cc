@@ -73,6 +73,9 @@ Meters::Meters(telemetry::Registry& metrics)
                                   "Requests whose caller left before the end.", {"phase"})),
       early_refusals(metrics.counter("weir_early_refusals_total",
                                      "Requests refused by their head alone.", {"code"})),
+      accept_failures(metrics.counter(
+          "weir_accept_failures_total",
+          "Times that a listener could not take a connection, for want of descriptors.", {})),
       observed(metrics.counter("weir_observed_total",
                                "Requests under mode observe, by what enforce would have done.",
                                {"deployment", "would"})),

@@ -41,6 +41,7 @@ class Meters {
   telemetry::Family<telemetry::Counter>& truncated;
   telemetry::Family<telemetry::Counter>& client_gone;
   telemetry::Family<telemetry::Counter>& early_refusals;
+  telemetry::Family<telemetry::Counter>& accept_failures;
   telemetry::Family<telemetry::Counter>& observed;
   telemetry::Family<telemetry::Counter>& reloads;
   telemetry::Family<telemetry::Histogram>& pacer_lateness;

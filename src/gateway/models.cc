@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gateway/models.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "config/faults.h"
 #include "telemetry/json_writer.h"
 
 namespace weir::gateway {
@@ -11,6 +16,25 @@ namespace {
 void append_model(telemetry::JsonWriter& json, std::string_view name) {
   json.begin_object().member("id", name).member("object", "model");
   json.member("created", std::int64_t{0}).member("owned_by", "weir").end_object();
+}
+
+constexpr std::size_t kMaxTellableName = 128;
+constexpr std::size_t kMaxCompared = 1000;  // names looked at for one that is near
+constexpr std::size_t kMaxListed = 8;
+
+/// What could have been meant by a name, in a sentence; names are compared as they are written.
+std::string meant(std::string_view model, const std::vector<std::string_view>& names) {
+  if (names.empty()) return "Nothing is served here for this key.";
+  if (const std::string_view near = config::nearest(model, names); !near.empty()) {
+    return fmt::format("Did you mean \"{}\"?", near);
+  }
+  std::string list;
+  for (std::size_t i = 0; i < names.size() && i < kMaxListed; ++i) {
+    fmt::format_to(std::back_inserter(list), "{}{}", i == 0 ? "" : ", ",
+                   names[i].substr(0, kMaxTellableName));
+  }
+  if (names.size() > kMaxListed) list += ", ...";
+  return fmt::format("Served here: {}.", list);
 }
 
 }  // namespace
@@ -30,6 +54,25 @@ std::string models_body(const Plan& plan, const Identity& identity) {
   }
   json.end_array().end_object();
   return body;
+}
+
+std::string unknown_model_text(const Plan& plan, const Identity& identity, std::string_view model) {
+  const std::string_view shown = model.substr(0, kMaxTellableName);
+  std::vector<std::string_view> names;
+  for (const auto& profile : plan.policy().profiles) {
+    if (names.size() >= kMaxCompared) break;
+    if (profile.name != "*" && may_use(identity, profile.name)) names.push_back(profile.name);
+  }
+  const auto& off = plan.config().off_models;
+  if (may_use(identity, model) && std::find(off.begin(), off.end(), model) != off.end()) {
+    return fmt::format(
+        "The model \"{}\" is off: its provider has no key in the gateway's configuration. {} "
+        "GET /v1/models lists what is served.",
+        shown, meant({}, names));
+  }
+  return fmt::format(
+      "The model \"{}\" does not exist here. {} GET /v1/models lists what is served.", shown,
+      meant(model, names));
 }
 
 std::string model_body(const Plan& plan, const Identity& identity, std::string_view model) {

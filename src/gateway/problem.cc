@@ -42,14 +42,15 @@ constexpr ProblemRow kModelNotAllowed{403,
                                       false,
                                       "The key may not use this model.",
                                       "Use a model of `GET /v1/models`, or ask for access."};
-constexpr ProblemRow kModelNotFound{404,
-                                    "invalid_request_error",
-                                    "model_not_found",
-                                    "",
-                                    false,
-                                    false,
-                                    "No model profile has this name and none takes every name.",
-                                    "Use a model of `GET /v1/models`."};
+constexpr ProblemRow kModelNotFound{
+    404,
+    "invalid_request_error",
+    "model_not_found",
+    "",
+    false,
+    false,
+    "No model profile has this name and none takes every name.",
+    "Use a model of `GET /v1/models`; the message names what is near."};
 constexpr ProblemRow kUnknownPath{404,
                                   "invalid_request_error",
                                   "unknown_path",

@@ -146,6 +146,26 @@ TEST(ProviderFaults, ASlowReaderThatReadsIsKept) {
   EXPECT_TRUE(client->aborted) << "it has taken nothing in a minute";
 }
 
+TEST(ProviderFaults, WhatFailedIsNamedAndWhereItIsIsNot) {
+  World world(config_text());
+  const std::pair<http::FailureCause, std::string_view> causes[] = {
+      {http::FailureCause::refused, "it refused the connection"},
+      {http::FailureCause::name, "its name was not found (DNS)"},
+      {http::FailureCause::tls, "the TLS handshake failed"},
+      {http::FailureCause::unreachable, "it could not be reached"},
+  };
+  for (const auto& [cause, said] : causes) {
+    auto client = world.chat();
+    world.connector.last().fail(ErrorCode::connect_failed, false, false, cause);
+    EXPECT_EQ(client->status(), 502);
+    EXPECT_NE(client->body().find(said), std::string::npos) << client->body();
+    EXPECT_EQ(client->body().find("10.1.2.3"), std::string::npos) << client->body();
+    EXPECT_NE(client->body().find("admitted_then_provider_failed"), std::string::npos);
+    EXPECT_EQ(client->field("x-weir-decision"), "admitted") << "as the body says";
+  }
+  EXPECT_NE(world.all_lines().find("10.1.2.3"), std::string::npos) << "the log is for operators";
+}
+
 TEST(ProviderFaults, AKeyIsForgottenWithItsConfiguration) {
   World world(config_text());
   EXPECT_EQ(world.request("GET", "/v1/models", {{"x-api-key", "weir-acme"}})->status(), 200);

@@ -120,9 +120,7 @@ bool Session::resolve(const http::Request& request, const Plan& plan, Call& call
   const auto profile = plan.find_profile(facts_.model);
   if (!profile) {
     reply.problem = Problem::model_not_found;
-    const std::string message =
-        fmt::format("The model \"{}\" does not exist here; GET /v1/models lists those that do.",
-                    tellable(facts_.model));
+    const std::string message = unknown_model_text(plan, Identity{key_}, facts_.model);
     reply.message = message;
     reply.param = "model";
     answer(reply, row(reply.problem).code);

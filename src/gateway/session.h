@@ -98,9 +98,10 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   bool judge_error(Extent extent);
   void pass_error_on(bool whole);
   void provider_refused(const Signal& signal);
-  /// `ending`: how an attempt that left is settled; an error answer costs nothing.
+  /// `ending`: how an attempt that left is settled; an error answer costs nothing. `cause`: what
+  /// the caller is told of it.
   void provider_failed(Problem problem, std::uint16_t status, std::string_view why,
-                       Ending ending = Ending::failed);
+                       Ending ending = Ending::failed, std::string_view cause = {});
 
   // session_end.cc: settlement, answers of our own, the record
   void settle(Ending ending);
@@ -111,6 +112,8 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   /// Reads the caller's limits anew, unless a reload has changed what their ids mean.
   void read_limits();
   void record(std::string_view outcome, std::uint16_t status);
+  /// The line of a call that was only observed and that `enforce` would have held back.
+  void log_observed(std::string_view deployment);
   void finish(bool keep_alive);
   /// Ends the call of one who left while an error answer was read, of which the head is enough.
   void settle_error();

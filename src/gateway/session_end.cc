@@ -15,6 +15,19 @@ std::string seconds_text(Duration wait) {
   return seconds < 10 ? fmt::format("{:.1f} s", seconds) : fmt::format("{:.0f} s", seconds);
 }
 
+/// What a call asks that never passes, and what it can do about it.
+std::string too_large_message(const Refusal& refusal, std::string_view limit) {
+  std::string unit(name(refusal.limit.unit));
+  std::replace(unit.begin(), unit.end(), '_', ' ');
+  const std::string most = refusal.at_most > 0
+                               ? fmt::format("at most {} pass at once", refusal.at_most)
+                               : std::string("nothing pass");
+  return fmt::format(
+      "The call asks for {} {}, and {} lets {}; shorten the prompt, lower max_tokens or raise the "
+      "limit.",
+      refusal.asked, unit, limit, most);
+}
+
 /// One sentence a person can act on. It names the limit and its owner, and keeps clear of words
 /// that client libraries take as final (talk of billing, credit or exhausted quotas).
 std::string refusal_message(const Refusal& refusal, std::string_view owner,
@@ -38,11 +51,7 @@ std::string refusal_message(const Refusal& refusal, std::string_view owner,
           seconds_text(refusal.queued), limit, when);
     case Decision::queue_full:
       return fmt::format("Too many calls wait already ({}); {}.", limit, when);
-    case Decision::never_fits:
-      return fmt::format(
-          "The call asks for more than the whole of {}; shorten the prompt or "
-          "lower max_tokens.",
-          limit);
+    case Decision::never_fits: return too_large_message(refusal, limit);
     case Decision::admitted_then_provider_rejected:
       return fmt::format(
           "The provider refused the call for its rate or load after {} attempt(s); "
@@ -106,6 +115,10 @@ void Session::fill_answer(ErrorAnswer& answer) const {
     answer.provider_scope = plan_->provider_scope(about);
     answer.provider_model =
         deployment.model.empty() ? std::string_view(facts_.model) : deployment.model;
+  }
+  // A call that went out and failed there was not refused here: both say that it was admitted.
+  if (row(answer.problem).decision.starts_with("admitted_then") && grant_.deployment.valid()) {
+    answer.decision = name(grant_.decision);
   }
   if (grant_.deployment.valid() && !answer.estimated_input_tokens) {
     answer.estimated_input_tokens = grant_.reserved.input_tokens;
@@ -190,6 +203,31 @@ void Session::answer(ErrorAnswer& answer, std::string_view outcome) {
   finish(keep_alive_);
 }
 
+void Session::log_observed(std::string_view deployment) {
+  auto& log = context_.gateway.log();
+  const std::string_view would = name(*grant_.would_have);
+  const std::string limiter = limiter_name(grant_.limit.unit, grant_.limit.window);
+  const std::string owner = plan_->limit_owner(grant_.limit);
+  if (!grant_.would_wait) {
+    log.write(telemetry::LogLevel::info, "observed",
+              {{"trace_id", std::string_view(trace_id_)},
+               {"would", would},
+               {"limiter", limiter},
+               {"limited_by", owner},
+               {"tenant", tenant()},
+               {"deployment", deployment}});
+    return;
+  }
+  log.write(telemetry::LogLevel::info, "observed",
+            {{"trace_id", std::string_view(trace_id_)},
+             {"would", would},
+             {"limiter", limiter},
+             {"limited_by", owner},
+             {"would_wait_ms", std::int64_t{*grant_.would_wait / std::chrono::milliseconds(1)}},
+             {"tenant", tenant()},
+             {"deployment", deployment}});
+}
+
 void Session::record(std::string_view outcome, std::uint16_t status) {
   if (recorded_) return;
   recorded_ = true;
@@ -209,14 +247,7 @@ void Session::record(std::string_view outcome, std::uint16_t status) {
                                 : std::string_view{};
   if (grant_.would_have) {
     context_.gateway.meters().observed.with({deployment, name(*grant_.would_have)}).add();
-    if (*grant_.would_have != Decision::admitted) {
-      log.write(telemetry::LogLevel::info, "observed",
-                {{"trace_id", std::string_view(trace_id_)},
-                 {"would", name(*grant_.would_have)},
-                 {"limit", plan_->limit_owner(grant_.limit)},
-                 {"tenant", tenant()},
-                 {"deployment", deployment}});
-    }
+    if (*grant_.would_have != Decision::admitted) log_observed(deployment);
   }
   if (!log.enabled(telemetry::LogLevel::debug)) return;
   log.write(telemetry::LogLevel::debug, "request",

@@ -357,7 +357,7 @@ void Session::on_failure(const http::Failure& failure) {
   const bool billed = failure.request_sent && failure.error.may_have_been_billed;
   provider_failed(timed_out ? Problem::provider_timed_out : Problem::provider_failed,
                   timed_out ? 504 : 502, failure.error.text,
-                  billed ? Ending::truncated : Ending::failed);
+                  billed ? Ending::truncated : Ending::failed, http::words(failure.cause));
 }
 
 void Session::keep_error(const http::ResponseHead& head) {
@@ -468,7 +468,7 @@ void Session::provider_refused(const Signal& signal) {
 }
 
 void Session::provider_failed(Problem problem, std::uint16_t status, std::string_view why,
-                              Ending ending) {
+                              Ending ending, std::string_view cause) {
   exchange_.reset();
   meter_.reset();
   const auto& deployment = plan_->deployment(grant_.deployment);
@@ -497,6 +497,9 @@ void Session::provider_failed(Problem problem, std::uint16_t status, std::string
         fmt::format("The provider {} answered with status {}; try again.", provider.name, status_);
     detail = provider_error_json(status, error_ ? error_->body : std::string_view{},
                                  provider.api_key.reveal());
+  } else if (!cause.empty()) {
+    message = fmt::format("The provider {} could not be used for this call: {}; try again.",
+                          provider.name, cause);
   } else if (problem == Problem::provider_timed_out) {
     message = fmt::format("The provider {} did not answer in time; try again.", provider.name);
   } else {

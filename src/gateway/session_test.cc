@@ -590,6 +590,10 @@ TEST(Session, NeverFitsIs400) {
   EXPECT_TRUE(contains(client->body(), R"("gateway_decision":"never_fits")"));
   EXPECT_TRUE(contains(client->body(), R"("limiter":"total_tpm")"));
   EXPECT_TRUE(contains(client->body(), R"("limited_by":"deployment:chat-1")"));
+  EXPECT_TRUE(contains(client->body(),
+                       "total tokens, and the limit total_tpm of deployment:chat-1 "
+                       "lets at most 100 pass at once"))
+      << client->body();
   EXPECT_TRUE(world.connector.attempts.empty());
 }
 
@@ -605,7 +609,10 @@ TEST(Session, ObserveCountsWhatEnforceWouldHaveDone) {
   EXPECT_EQ(second->field("x-weir-decision"), "observed");
   EXPECT_TRUE(world.metric(R"(weir_observed_total{deployment="chat-1",would="admitted"} 1)"));
   EXPECT_TRUE(world.metric(R"(weir_observed_total{deployment="chat-1",would="queued"} 1)"));
-  EXPECT_TRUE(contains(world.all_lines(), R"("would":"queued","limit":"deployment:chat-1")"))
+  EXPECT_TRUE(
+      contains(world.all_lines(),
+               R"("would":"queued","limiter":"concurrency","limited_by":"deployment:chat-1",)"
+               R"("would_wait_ms":1000,)"))
       << world.all_lines();
 }
 

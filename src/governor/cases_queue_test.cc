@@ -302,6 +302,58 @@ TEST(Observe, NothingIsDelayedAndWhatWouldHaveBeenIsTold) {
   EXPECT_EQ(world.meter(0).used, 5);
 }
 
+TEST(Observe, ACallThatEnforceWouldHaveRefusedSaysNothingOfLaterOnes) {
+  World world;
+  world.policy.deployments[0].rules = {
+      World::rule(Unit::total_tokens, 1000, seconds(60), Enforcement::sliding, Counting::reserve)};
+  world.policy.deployments[0].mode = Mode::observe;
+  const auto would = [&](std::int64_t tokens) {
+    return *world.governor().grant_of(world.send(world.call(tokens)))->would_have;
+  };
+  EXPECT_EQ(would(500'000), Decision::never_fits);
+  EXPECT_EQ(world.meter(0).used, 500'000) << "it did get through, and that is shown";
+  EXPECT_EQ(would(900), Decision::admitted);
+  EXPECT_EQ(would(900), Decision::rejected_locally);
+  world.time = 1055;
+  EXPECT_EQ(would(100), Decision::admitted) << "what was refused took nothing";
+  world.time = 1061;
+  EXPECT_EQ(would(900), Decision::admitted);
+}
+
+TEST(Observe, UnderOverloadAsManyAreRefusedAsEnforceWouldRefuse) {
+  World world;
+  world.policy.deployments[0].rules = {World::rule(Unit::requests, 60, seconds(60))};
+  world.policy.deployments[0].mode = Mode::observe;
+  world.policy.classes[0].max_wait = Duration{0};
+  int admitted = 0;
+  for (int i = 0; i < 1200; ++i) {
+    const CallId id = world.send(world.call());
+    if (world.governor().grant_of(id)->would_have == Decision::admitted) ++admitted;
+    world.settle(id, 0, 0);
+    world.time += 0.5;
+  }
+  EXPECT_NEAR(admitted, 600, 30) << "twice the limit for ten minutes";
+}
+
+TEST(Observe, AReloadToObserveAndBackLosesNoCount) {
+  World world;
+  world.policy.deployments[0].rules = {World::rule(Unit::concurrency, 2, Duration{0})};
+  const CallId before = world.send(world.call());
+  world.policy.deployments[0].mode = Mode::observe;
+  world.reload();
+  const CallId during = world.send(world.call());
+  EXPECT_EQ(world.governor().grant_of(during)->would_have, Decision::admitted);
+  world.policy.deployments[0].mode = Mode::enforce;
+  world.reload();
+  world.settle(before, 0, 0);
+  world.settle(during, 0, 0);
+  world.policy.deployments[0].mode = Mode::observe;
+  world.reload();
+  for (const auto expected : {Decision::admitted, Decision::admitted, Decision::queued}) {
+    EXPECT_EQ(world.governor().grant_of(world.send(world.call()))->would_have, expected);
+  }
+}
+
 TEST(Retries, UntypedRefusalsSlowTheDeploymentDown) {
   World world;
   world.policy.deployments[0].retry.attempts = 1;

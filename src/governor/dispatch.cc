@@ -19,22 +19,32 @@ std::int64_t admitted(const MeterRef& ref, const Cost& cost) {
   return cost.admitted(ref.claim.unit, ref.claim.count, ref.claim.side);
 }
 
+bool meter_fits(RuleMeter& meter, const MeterRef& ref, const Cost& cost, Instant now) {
+  return meter.fits(admitted(ref, cost), cost.paced(ref.claim.unit, ref.claim.count), now);
+}
+
 bool ref_fits(const MeterRef& ref, const Cost& cost, Instant now) {
   if (!cost.concerns(ref.claim.unit)) return true;
-  return ref.meter().fits(admitted(ref, cost), cost.paced(ref.claim.unit, ref.claim.count), now);
+  return meter_fits(ref.meter(), ref, cost, now);
+}
+
+Instant meter_when(RuleMeter& meter, const MeterRef& ref, const Cost& cost, std::int64_t returned,
+                   Instant now) {
+  return meter.when(admitted(ref, cost), cost.paced(ref.claim.unit, ref.claim.count), returned,
+                    now);
 }
 
 Instant ref_when(const MeterRef& ref, const Cost& cost, std::int64_t returned, Instant now) {
   if (!cost.concerns(ref.claim.unit)) return now;
-  return ref.meter().when(admitted(ref, cost), cost.paced(ref.claim.unit, ref.claim.count),
-                          returned, now);
+  return meter_when(ref.meter(), ref, cost, returned, now);
 }
 
 /// The same without refunds; a slot, which only the end of a call frees, is expected once in the
 /// mean time of a call for each slot.
-Instant expected_when(const MeterRef& ref, const Cost& cost, double mean_seconds, Instant now) {
-  const Instant when = ref_when(ref, cost, 0, now);
-  const RuleMeter& meter = ref.meter();
+Instant expected_when(RuleMeter& meter, const MeterRef& ref, const Cost& cost, double mean_seconds,
+                      Instant now) {
+  if (!cost.concerns(ref.claim.unit)) return now;
+  const Instant when = meter_when(meter, ref, cost, 0, now);
   if (when != kNever || !meter.level() || meter.rule().amount <= 0) return when;
   const double share = mean_seconds / static_cast<double>(meter.rule().amount);
   return saturating_add(now, from_seconds(std::max(0.05, share)));
@@ -149,6 +159,7 @@ Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now, con
 
 void Governor::Impl::note_observed(Record& record, const DeploymentTerms& deployment,
                                    Instant now) const {
+  record.as_enforced = terms_->any_watched;
   if (!terms_->any_watched) return;
   Instant latest = now;
   bool blocked = false;
@@ -158,11 +169,18 @@ void Governor::Impl::note_observed(Record& record, const DeploymentTerms& deploy
   const auto visit = [&](const MeterRef& ref) {
     if (!ref.shared->belief.active || (!ref.watched && !(ref.gates && whole))) return true;
     observed = true;
-    if (!record.cost.concerns(ref.claim.unit) || ref_fits(ref, record.cost, now)) return true;
-    const Instant when = expected_when(ref, record.cost, deployment.state->mean_seconds, now);
-    if (!blocked || when > latest) record.grant.limit = ref.limit;
+    RuleMeter& meter = *ref.shared->as_enforced;
+    if (!record.cost.concerns(ref.claim.unit) || meter_fits(meter, ref, record.cost, now)) {
+      return true;
+    }
+    // The limit that the call is too large for is the one to name, whatever else it waits for.
+    const bool here_never = !meter.ever_fits(admitted(ref, record.cost));
+    const Instant when =
+        expected_when(meter, ref, record.cost, deployment.state->mean_seconds, now);
+    const bool worse = here_never ? !never : !never && (!blocked || when > latest);
+    if (worse) record.grant.limit = ref.limit;
     blocked = true;
-    never = never || !ref.meter().ever_fits(admitted(ref, record.cost));
+    never = never || here_never;
     latest = std::max(latest, when);
     return true;
   };
@@ -177,7 +195,10 @@ void Governor::Impl::note_observed(Record& record, const DeploymentTerms& deploy
   } else {
     record.grant.would_have =
         latest > record.wait_until ? Decision::rejected_locally : Decision::queued;
+    if (latest != kNever) record.grant.would_wait = saturating_sub(latest, now);
   }
+  record.as_enforced =
+      record.grant.would_have == Decision::admitted || record.grant.would_have == Decision::queued;
 }
 
 void Governor::Impl::charge_class(const Call& call, std::uint32_t deployment, const Cost& cost) {
@@ -222,7 +243,9 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
   charge_class(record.call, index, cost);
   bool anybody_waits = false;
   const auto take = [&](const MeterRef& ref) {
-    if (cost.concerns(ref.claim.unit)) ref.meter().grant(ref.claim, cost, now);
+    if (cost.concerns(ref.claim.unit)) {
+      ref.book(record.as_enforced, [&](RuleMeter& meter) { meter.grant(ref.claim, cost, now); });
+    }
     anybody_waits = anybody_waits || ref.shared->waiters.head != kNoIndex;
     return true;
   };
@@ -268,7 +291,8 @@ Governor::Impl::Start Governor::Impl::earliest(const Call& call, Instant now) co
     const auto visit = [&](const MeterRef& ref) {
       if (!ref.stands() || observe) return true;
       RuleMeter& meter = ref.meter();
-      const Instant realistic = expected_when(ref, cost, deployment.state->mean_seconds, now);
+      const Instant realistic =
+          expected_when(meter, ref, cost, deployment.state->mean_seconds, now);
       const Instant optimistic = ref_when(ref, cost, meter.returnable(), now);
       here.optimistic = std::max(here.optimistic, optimistic);
       if (realistic > here.realistic || (here.by == nullptr && !ref_fits(ref, cost, now))) {

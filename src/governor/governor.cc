@@ -96,23 +96,23 @@ bool Governor::Impl::observes(const Call& call) const {
   return terms_->profiles[call.profile.value()].observe || terms_->nodes[call.leaf.value()].observe;
 }
 
-std::optional<LimitRef> Governor::Impl::never_fits(const Call& call, const Cost& first_cost) const {
+std::optional<Governor::Impl::TooLarge> Governor::Impl::never_fits(const Call& call,
+                                                                   const Cost& first_cost) const {
   const Terms& terms = *terms_;
   const ProfileTerms& profile = terms.profiles[call.profile.value()];
   if (observes(call)) return std::nullopt;
-  std::optional<LimitRef> first;
+  std::optional<TooLarge> first;
   for (const CandidateTerms& candidate : profile.candidates) {
     const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
     const bool is_first = &candidate == profile.candidates.data();
     const Cost cost =
         is_first ? first_cost : deployment.state->estimator.cost(call.demand, profile.output);
-    std::optional<LimitRef> here;
+    std::optional<TooLarge> here;
     const auto visit = [&](const MeterRef& ref) {
       if (!ref.gates || ref.shared->belief.guessed || !cost.concerns(ref.claim.unit)) return true;
-      if (ref.meter().ever_fits(cost.admitted(ref.claim.unit, ref.claim.count, ref.claim.side))) {
-        return true;
-      }
-      here = ref.limit;
+      const std::int64_t asked = cost.admitted(ref.claim.unit, ref.claim.count, ref.claim.side);
+      if (ref.meter().ever_fits(asked)) return true;
+      here = TooLarge{ref.limit, asked, ref.meter().largest()};
       return false;
     };
     if (each_own(terms, call, visit) && !deployment.observe) {
@@ -149,8 +149,11 @@ Outcome Governor::Impl::submit(const Call& call, Instant now) {
   const ProfileTerms& profile = terms_->profiles[call.profile.value()];
   const std::uint32_t first = profile.candidates.front().deployment;
   const Cost cost = terms_->deployments[first].state->estimator.cost(call.demand, profile.output);
-  if (const std::optional<LimitRef> limit = never_fits(call, cost)) {
-    return refuse(Decision::never_fits, *limit, std::nullopt);
+  if (const std::optional<TooLarge> large = never_fits(call, cost)) {
+    Refused refused = refuse(Decision::never_fits, large->limit, std::nullopt);
+    refused.refusal.asked = large->asked;
+    refused.refusal.at_most = large->at_most;
+    return refused;
   }
   const ClassPolicy& traffic_class = terms_->policy->classes[call.traffic_class.value()];
   const Duration wait =
@@ -272,7 +275,9 @@ void Governor::Impl::sent(CallId id, Instant now) {
   record->renewed_at = now;
   lease_push(id.slot);
   const auto stamp = [&](const MeterRef& ref) {
-    if (record->cost.concerns(ref.claim.unit)) ref.meter().sent(ref.claim, record->cost, now);
+    if (!record->cost.concerns(ref.claim.unit)) return true;
+    ref.book(record->as_enforced,
+             [&](RuleMeter& meter) { meter.sent(ref.claim, record->cost, now); });
     return true;
   };
   each_own(*record->terms, record->call, stamp);
@@ -299,7 +304,9 @@ void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now
   record->progressed.metered = metered;
   record->progressed.last_metered = delta;
   record->progressed.metered_at = now;
-  for (const MeterRef& ref : deployment.rules) ref.meter().progress(ref.claim, delta, now);
+  for (const MeterRef& ref : deployment.rules) {
+    ref.book(record->as_enforced, [&](RuleMeter& meter) { meter.progress(ref.claim, delta, now); });
+  }
 }
 
 std::optional<Grant> Governor::Impl::grant_of(CallId id) const {

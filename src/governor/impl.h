@@ -66,7 +66,8 @@ class Governor::Impl {
     Instant renewed_at;
     Progressed progressed;
     std::int64_t events = 0;
-    bool judged = false;  // the provider's verdict on it has been learned from
+    bool as_enforced = false;  // it counts where meters stand as if everything were enforced
+    bool judged = false;       // the provider's verdict on it has been learned from
     // Where the windows of the deployment's rules stood when it left, itself included.
     std::array<std::int64_t, kLearnedRules> standing{};
   };
@@ -132,6 +133,13 @@ class Governor::Impl {
     std::int64_t amount = 1;
   };
 
+  /// A limit that a call is too large for, what it asks of it and the most that ever fits.
+  struct TooLarge {
+    LimitRef limit;
+    std::int64_t asked = 0;
+    std::int64_t at_most = 0;
+  };
+
   /// An expired reservation, kept so that its late usage is booked once.
   struct Tombstone {
     CallId id;
@@ -142,6 +150,7 @@ class Governor::Impl {
     Actual booked;
     bool sent = false;  // its request left, before the expiry or after it
     bool stamped_late = false;
+    bool as_enforced = false;
   };
 
   // governor.cc
@@ -154,7 +163,7 @@ class Governor::Impl {
   [[nodiscard]] bool known(const Call& call) const;
   Outcome refuse_or_queue(std::uint32_t slot, bool may_wait, const Try& tried, Instant now);
   /// The limit that the call is too large for on every candidate. `first`: its cost on the first.
-  std::optional<LimitRef> never_fits(const Call& call, const Cost& first) const;
+  [[nodiscard]] std::optional<TooLarge> never_fits(const Call& call, const Cost& first) const;
   void remap_queued(const Policy& old);
   /// Whether the call is only watched: nothing delays or refuses it.
   [[nodiscard]] bool observes(const Call& call) const;

@@ -77,6 +77,8 @@ class RuleMeter {
                              Instant now);
   /// Whether the amount can pass at all, ever.
   [[nodiscard]] bool ever_fits(std::int64_t amount) const { return amount <= largest_; }
+  /// The most that ever fits.
+  [[nodiscard]] std::int64_t largest() const { return std::max<std::int64_t>(0, largest_); }
 
   void grant(const Claim& terms, const Cost& cost, Instant now);
   void sent(const Claim& terms, const Cost& cost, Instant now);
@@ -127,6 +129,8 @@ class RuleMeter {
   /// A slot for one refused caller at or after `at`; each caller gets its own.
   Instant promise(Instant at, std::int64_t amount);
 
+  [[nodiscard]] const MeterSettings& settings() const { return settings_; }
+  [[nodiscard]] Duration spread() const { return spread_; }
   [[nodiscard]] const Rule& rule() const { return settings_.rule; }
   [[nodiscard]] bool level() const { return settings_.rule.unit == Unit::concurrency; }
   [[nodiscard]] std::int64_t used(Instant now);

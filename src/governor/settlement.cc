@@ -74,6 +74,7 @@ bool Governor::Impl::expire_leases(Instant now) {
         const Actual actual = actual_of(record, lost);
         Tombstone stone{id_of(slot), record.terms, record.call,           record.deployment,
                         record.cost, actual,       record.progressed.sent};
+        stone.as_enforced = record.as_enforced;
         if (!record.progressed.sent) stone.booked = Actual{0, 0, false, false};
         if (tombstones_.size() < kTombstones) {
           tombstones_.push_back(std::move(stone));
@@ -96,9 +97,9 @@ void Governor::Impl::sent_late(CallId id, Instant now) {
   if (found == tombstones_.end() || !id.valid() || found->sent) return;
   found->sent = found->stamped_late = true;
   const auto stamp = [&](const MeterRef& ref) {
-    if (found->cost.concerns(ref.claim.unit)) {
-      ref.meter().sent_late(ref.claim, found->cost, now);
-    }
+    if (!found->cost.concerns(ref.claim.unit)) return true;
+    ref.book(found->as_enforced,
+             [&](RuleMeter& meter) { meter.sent_late(ref.claim, found->cost, now); });
     return true;
   };
   each_own(*found->terms, found->call, stamp);
@@ -136,7 +137,9 @@ Actual Governor::Impl::actual_of(const Record& record, const Settlement& settlem
 void Governor::Impl::release_own(Record& record, const Actual& actual, Instant now) {
   each_own(*record.terms, record.call, [&](const MeterRef& ref) {
     if (!record.cost.concerns(ref.claim.unit)) return true;
-    ref.meter().finish(ref.claim, record.cost, record.progressed, actual, now);
+    ref.book(record.as_enforced, [&](RuleMeter& meter) {
+      meter.finish(ref.claim, record.cost, record.progressed, actual, now);
+    });
     if (ref.shared->waiters.head != kNoIndex) wake_waiters(*ref.shared, kWokenAtOnce);
     return true;
   });
@@ -149,7 +152,9 @@ void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant no
   Progressed progressed = record.progressed;
   for (const MeterRef& ref : deployment.rules) {
     if (!record.cost.concerns(ref.claim.unit)) continue;
-    ref.meter().finish(ref.claim, record.cost, progressed, actual, now);
+    ref.book(record.as_enforced, [&](RuleMeter& meter) {
+      meter.finish(ref.claim, record.cost, progressed, actual, now);
+    });
   }
   release_own(record, actual, now);
   DeploymentState& state = *deployment.state;
@@ -163,7 +168,9 @@ void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant no
       state.produced += (static_cast<double>(actual.output) - state.produced) * kSpeedWeight;
       state.producing += (passed - state.producing) * kSpeedWeight;
       const double speed = state.producing > 0 ? state.produced / state.producing : 0;
-      for (const MeterRef& ref : deployment.rules) ref.meter().set_speed(speed);
+      for (const MeterRef& ref : deployment.rules) {
+        ref.book(true, [&](RuleMeter& meter) { meter.set_speed(speed); });
+      }
     }
   }
   const bool requests_freed = !progressed.sent || !actual.request_counted;
@@ -215,7 +222,8 @@ Settled Governor::Impl::settle_late(CallId id, const Settlement& settlement, Ins
     if (!record.cost.concerns(unit)) return true;
     const std::int64_t before =
         found->stamped_late ? RuleMeter::mirrored(ref.claim, found->cost) : found->booked.of(unit);
-    ref.meter().book_late(ref.claim, actual.of(unit) - before, now);
+    ref.book(found->as_enforced,
+             [&](RuleMeter& meter) { meter.book_late(ref.claim, actual.of(unit) - before, now); });
     return true;
   };
   each_own(*record.terms, record.call, book);
@@ -387,7 +395,9 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   lease_remove(id.slot);
   for (const MeterRef& ref : deployment.rules) {
     if (!record.cost.concerns(ref.claim.unit)) continue;
-    ref.meter().finish(ref.claim, record.cost, record.progressed, actual, now);
+    ref.book(record.as_enforced, [&](RuleMeter& meter) {
+      meter.finish(ref.claim, record.cost, record.progressed, actual, now);
+    });
   }
   const Actual nothing{0, 0, false, false};
   release_own(record, nothing, now);
@@ -407,7 +417,9 @@ void Governor::Impl::signal(DeploymentId id, const Signal& signal, Instant now) 
   if (signal.round_trip) {
     deployment.state->jitter.sample(*signal.round_trip, now);
     const Duration spread = deployment.state->jitter.spread();
-    for (const MeterRef& ref : deployment.rules) ref.meter().set_spread(spread);
+    for (const MeterRef& ref : deployment.rules) {
+      ref.book(true, [&](RuleMeter& meter) { meter.set_spread(spread); });
+    }
   }
   if (signal.call) {
     Record* record = find(*signal.call);

@@ -95,6 +95,7 @@ MeterRef Registry::bind(const std::string& owner, const MeterSettings& settings,
   ref.shared = slot.lock();
   if (ref.shared) {
     ref.shared->meter.configure(settings, now);
+    if (ref.shared->as_enforced) ref.shared->as_enforced->configure(settings, now);
     ref.shared->waiters = Waiters{};
   } else {
     ref.shared = std::make_shared<Metered>(settings, now);
@@ -184,7 +185,8 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
       ref.gates = !deployment.observe && strategy_gates(from.strategy, rule.unit);
       ref.watched = deployment.observe && strategy_gates(from.strategy, rule.unit);
       ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(i));
-      ref.meter().set_spread(deployment.state->jitter.spread());
+      const Duration spread = deployment.state->jitter.spread();
+      ref.book(true, [&](RuleMeter& meter) { meter.set_spread(spread); });
       deployment.rules.push_back(std::move(ref));
     }
     for (const GrowthRule& growth : from.growth) {
@@ -257,9 +259,24 @@ std::shared_ptr<Terms> Registry::build(std::shared_ptr<const Policy> policy, Ins
         [](const auto& left, const auto& right) { return left.priority < right.priority; });
     terms->profiles.push_back(std::move(profile));
   }
+  if (terms->any_watched) watch(*terms, now);
   terms->policy = std::move(policy);
   prune();
   return terms;
+}
+
+void Registry::watch(const Terms& terms, Instant now) {
+  const auto each = [now](const std::vector<MeterRef>& rules) {
+    for (const MeterRef& ref : rules) {
+      auto& as_enforced = ref.shared->as_enforced;
+      if (as_enforced) continue;
+      as_enforced = std::make_unique<RuleMeter>(ref.meter().settings(), now);
+      as_enforced->set_spread(ref.meter().spread());
+    }
+  };
+  for (const NodeTerms& node : terms.nodes) each(node.rules);
+  for (const NodeTerms& traffic_class : terms.classes) each(traffic_class.rules);
+  for (const DeploymentTerms& deployment : terms.deployments) each(deployment.rules);
 }
 
 void Registry::prune() {

@@ -39,6 +39,11 @@ struct Belief {
 struct Metered {
   Metered(const MeterSettings& settings, Instant now) : meter(settings, now) {}
   RuleMeter meter;
+  /// Where something is only observed: the same rule as it would stand if it were enforced, without
+  /// the observed calls that it would have refused. What is said of an observed call is read here,
+  /// so that one which got through beyond the limit says nothing of those after it. Once made it
+  /// stays as long as the meter.
+  std::unique_ptr<RuleMeter> as_enforced;
   Waiters waiters;
   Belief belief;
 };
@@ -51,6 +56,12 @@ struct MeterRef {
   bool watched = false;  ///< observe mode: it would gate
   LimitRef limit;        ///< how this limit is named to a caller
   [[nodiscard]] RuleMeter& meter() const { return shared->meter; }
+  /// Does the same to the meter and, if the call counts there, to the one that stands as enforced.
+  template <class Act>
+  void book(bool as_enforced, Act&& act) const {
+    act(shared->meter);
+    if (as_enforced && shared->as_enforced) act(*shared->as_enforced);
+  }
   /// Whether it stops calls, as far as is known now.
   [[nodiscard]] bool stands() const { return gates && shared->belief.active; }
 };
@@ -135,7 +146,7 @@ struct Terms {
   std::vector<NodeTerms> classes;
   std::vector<DeploymentTerms> deployments;
   std::vector<ProfileTerms> profiles;
-  bool any_watched = false;  ///< some limit is observed only
+  bool any_watched = false;  ///< some limit is observed only; then every meter has an `as_enforced`
 };
 
 /// Keeps meters and learned state by name across policies, as long as anything uses them.
@@ -146,6 +157,8 @@ class Registry {
  private:
   MeterRef bind(const std::string& owner, const MeterSettings& settings, Instant now,
                 std::map<std::string, int>& taken);
+  /// Sees to it that every meter of the terms has an `as_enforced`.
+  static void watch(const Terms& terms, Instant now);
   void bind_guesses(const DeploymentPolicy& from, std::size_t index, DeploymentTerms& deployment,
                     Instant now);
   void bind_deployments(const Policy& policy, Terms& terms, Instant now);

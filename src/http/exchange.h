@@ -70,6 +70,9 @@ class Handler {
   /// The whole answer to what the server refuses by itself, before or while a request is read
   /// (bad framing, time-outs, sizes, no room). The connection is closed after it.
   virtual std::string on_refusal(std::uint16_t status, const Error& error);
+  /// The listener could not take a connection and looks again a little later; `why` is what the
+  /// operating system says, "Too many open files".
+  virtual void on_accept_failure(std::string_view /*why*/) {}
 };
 
 /// Where a request goes. One pool per Endpoint and loop.
@@ -87,9 +90,25 @@ struct Endpoint {
   std::size_t pool_size = 10'000;                 ///< connections per loop
 };
 
+/// What kind of thing went wrong on the way to a peer.
+enum class FailureCause : std::uint8_t {
+  name,         ///< its name has no address
+  refused,      ///< nothing listens at its address
+  unreachable,  ///< no way to its address
+  connect,      ///< no connection, or no TLS, in time
+  tls,          ///< the handshake failed or its certificate was not accepted
+  slow,         ///< it took too long with the request or the answer
+  lost,         ///< the connection ended before the answer was whole
+  answer,       ///< it answered something that is no HTTP
+  full,         ///< a bound of ours
+};
+/// The cause in words that name no address, "its connection was refused": fit for a caller.
+std::string_view words(FailureCause cause);
+
 /// How an attempt towards a peer failed.
 struct Failure {
-  Error error;
+  Error error;  ///< its text names the peer's address, for logs
+  FailureCause cause = FailureCause::lost;
   bool request_sent = false;  ///< any byte of the request left us
   bool response_started = false;
 };

@@ -14,6 +14,7 @@ namespace weir::load {
 namespace {
 
 constexpr std::size_t kTail = 1024;
+constexpr std::size_t kErrorBytes = 2048;  // of an error's body
 constexpr Duration kLongestHint = std::chrono::seconds(60);
 /// A call that is not streamed and shall be left is left within this time of its start.
 constexpr Duration kAbortWindow = std::chrono::seconds(1);
@@ -54,6 +55,26 @@ std::int64_t completion_tokens(std::string_view text) {
   text.remove_prefix(at + kKey.size());
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   return number<std::int64_t>(text.substr(0, text.find_first_not_of("0123456789"))).value_or(0);
+}
+
+/// The text of the first member of this name, escapes left as they are but for the quotes; empty
+/// if there is none. Good enough to tell a person what went wrong.
+std::string member_text(std::string_view body, std::string_view member) {
+  constexpr std::size_t kLongest = 300;
+  std::size_t at = body.find(member);
+  if (at == std::string_view::npos) return {};
+  at = body.find_first_not_of(" \t\r\n", at + member.size());
+  if (at == std::string_view::npos || body[at] != '"') return {};
+  std::string text;
+  for (++at; at < body.size() && body[at] != '"' && text.size() < kLongest; ++at) {
+    if (body[at] == '\\' && at + 1 < body.size()) {
+      ++at;
+      if (body[at] != '"' && body[at] != '\\') text += '\\';
+    }
+    // A terminal must not obey what a server sends.
+    text += static_cast<unsigned char>(body[at]) < 0x20 || body[at] == 0x7f ? '?' : body[at];
+  }
+  return text;
 }
 
 }  // namespace
@@ -124,6 +145,8 @@ void Call::attempt() {
   held_ = Duration{0};
   next_wait_.reset();
   tail_.clear();
+  error_.clear();
+  why_.clear();
   events_ = 0;
   record_.first_byte.reset();
   exchange_ = driver_.connector_.send(driver_.target_.endpoint, head_, {&body_view_, 1}, *this);
@@ -145,6 +168,9 @@ void Call::on_head(const http::ResponseHead& head, std::string_view /*raw*/) {
 void Call::on_body(std::string_view bytes) {
   if (over_ || bytes.empty()) return;
   if (!record_.first_byte) record_.first_byte = driver_.loop_.now() - arrived_;
+  if (status_ != 200 && error_.size() < kErrorBytes) {
+    error_ += bytes.substr(0, kErrorBytes - error_.size());
+  }
   if (bytes.size() >= kTail) {
     tail_ = bytes.substr(bytes.size() - kTail);
   } else {
@@ -171,12 +197,21 @@ void Call::on_end() {
     end(Outcome::ok);
     return;
   }
+  if (status_ == 200) {
+    code_ = "cut_off";
+    why_ = "the stream ended without its end mark";
+  } else {
+    code_ = member_text(error_, "\"code\":");
+    why_ = member_text(error_, "\"message\":");
+  }
   try_again_or(status_ == 429 || status_ == 503 ? Outcome::refused : Outcome::failed);
 }
 
 void Call::on_failure(const http::Failure& failure) {
   if (over_) return;
   record_.status = 0;
+  why_ = failure.error.text;
+  code_ = name(failure.error.code);
   // Nothing that has begun to be answered is sent again.
   if (!failure.response_started) {
     next_wait_ =
@@ -203,6 +238,10 @@ void Call::end(Outcome outcome) {
   over_ = true;
   record_.outcome = outcome;
   record_.ended = driver_.loop_.now() - arrived_;
+  if (outcome == Outcome::refused || outcome == Outcome::failed) {
+    record_.code = code_;
+    record_.message = why_;
+  }
   // Destroying the exchange cancels it. That and the end of this object wait until no callback of
   // the exchange is on the stack.
   driver_.loop_.post([&driver = driver_, number = arrival_.number, record = record_] {

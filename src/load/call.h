@@ -50,7 +50,9 @@ class Call final : public http::ResponseSink {
   Duration held_{0};  ///< by a gateway, as it says itself
   std::uint16_t status_ = 0;
   std::optional<Duration> next_wait_;
-  std::string tail_;  ///< of the body, where usage and the end mark stand
+  std::string tail_;        ///< of the body, where usage and the end mark stand
+  std::string error_;       ///< the beginning of an error's body
+  std::string code_, why_;  ///< of the last attempt that failed
   std::int64_t events_ = 0;
   bool over_ = false;
 };

@@ -54,7 +54,22 @@ void Driver::arrive(const Arrival& arrival) {
 void Driver::ended(std::uint64_t number, const CallRecord& record) {
   calls_.erase(number);
   records_.push_back(record);
+  note_reason(records_.back());
   finish_if_over();
+}
+
+void Driver::note_reason(CallRecord& record) {
+  if (record.outcome != Outcome::refused && record.outcome != Outcome::failed) return;
+  constexpr std::size_t kMostReasons = 64;  // a server could make up a code for each call
+  const std::pair<std::uint16_t, std::string> kind(record.status, record.code);
+  if (reasons_.contains(kind)) {
+    record.message.clear();
+  } else if (reasons_.size() < kMostReasons) {
+    reasons_.insert(kind);
+  } else {
+    record.code = "other";
+    record.message.clear();
+  }
 }
 
 void Driver::finish_if_over() {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "http/exchange.h"
@@ -51,6 +53,7 @@ class Driver {
   void schedule_next();
   void arrive(const Arrival& arrival);
   void ended(std::uint64_t number, const CallRecord& record);
+  void note_reason(CallRecord& record);
   void finish_if_over();
 
   const Workload& workload_;
@@ -65,6 +68,8 @@ class Driver {
   bool all_arrived_ = false;
   std::unordered_map<std::uint64_t, std::unique_ptr<Call>> calls_;
   std::vector<CallRecord> records_;
+  /// The kinds of failure seen, whose message one record keeps.
+  std::set<std::pair<std::uint16_t, std::string>> reasons_;
 };
 
 }  // namespace weir::load

@@ -147,7 +147,7 @@ class FakeWorld final : public http::Loop, public http::Connector, public Schedu
     head.status = refuse ? 429 : 200;
     if (refuse) head.fields.add({"retry-after", "2"});
     sink.on_head(head, "");
-    sink.on_body(refuse ? "{}" : R"({"usage":{"completion_tokens": 17}})");
+    sink.on_body(refuse ? refusal : R"({"usage":{"completion_tokens": 17}})");
     sink.on_end();
   }
   void run() {
@@ -161,6 +161,7 @@ class FakeWorld final : public http::Loop, public http::Connector, public Schedu
   Instant time = Instant(1h);
   std::multimap<Instant, std::function<void()>> tasks;
   std::vector<std::string> heads;
+  std::string refusal = "{}";
   int sends = 0;
   int refusals = 0;
   int open = 0;
@@ -202,6 +203,35 @@ TEST(Driver, GivesUpAfterTheLastAttempt) {
   ASSERT_EQ(records.size(), 1U);
   EXPECT_EQ(records[0].outcome, Outcome::refused);
   EXPECT_EQ(records[0].attempts, 3);
+}
+
+TEST(Driver, SaysForWhatReasonsCallsFailed) {
+  FakeWorld world;
+  world.refusals = 1'000'000;
+  world.refusal = R"({"error":{"message":"say \"please\"","code":"rate_limited"}})";
+  const Workload of = workload(
+      "arrivals: {per_minute: 60}\nduration: 10s\nretry: {attempts: 1}\n"
+      "clients: [{tenant: a}, {tenant: b}]\n");
+  const auto records = drive(of, world);
+  const Report report = sum_up(of, records);
+  ASSERT_GT(report.all.refused, 3);
+  ASSERT_EQ(report.reasons.size(), 1U);
+  EXPECT_EQ(report.reasons[0].calls, report.all.refused);
+  EXPECT_EQ(report.reasons[0].status, 429);
+  EXPECT_EQ(report.reasons[0].code, "rate_limited");
+  EXPECT_EQ(report.reasons[0].message, "say \"please\"");
+  EXPECT_FALSE(report.fairness) << "nobody got anything";
+  const std::string text = report_text(report);
+  EXPECT_NE(text.find("fairness between tenants - (Jain)"), std::string::npos) << text;
+  EXPECT_NE(text.find("    429  rate_limited: say \"please\"\n"), std::string::npos) << text;
+  EXPECT_NE(report_json(report).find(R"("fairness":null)"), std::string::npos);
+}
+
+TEST(Report, AFigureOfNothingIsADash) {
+  const Workload of = workload("arrivals: {per_minute: 60}\n");
+  const Report report = sum_up(of, {});
+  EXPECT_NE(report_text(report).find("all                      0         -"), std::string::npos)
+      << report_text(report);
 }
 
 TEST(Driver, ACallThatIsLeftCancelsItsExchange) {

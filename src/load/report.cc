@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "http/writer.h"
 
@@ -83,12 +85,63 @@ std::string list_json(const std::vector<Figures>& list) {
   return json + "]";
 }
 
+/// A figure that means something only if `known`.
+std::string cell(double value, bool known, int digits = 0) {
+  return known ? fmt::format("{:.{}f}", value, digits) : std::string("-");
+}
+
 void append_row(std::string& text, const Figures& figures) {
-  fmt::format_to(std::back_inserter(text),
-                 "{:<18} {:>7} {:>8.2f}% {:>7} {:>7} {:>7} {:>9.0f} {:>9.0f} {:>9.0f} {:>9.0f}\n",
-                 figures.name, figures.calls, 100 * figures.success(), figures.seen_429,
-                 figures.refused, figures.failed, figures.wait.p50, figures.wait.p99,
-                 figures.first_byte.p50, figures.latency.p99);
+  const bool meant = figures.calls > figures.aborted;
+  const bool any = figures.ok > 0;
+  fmt::format_to(
+      std::back_inserter(text), "{:<18} {:>7} {:>9} {:>7} {:>7} {:>7} {:>9} {:>9} {:>9} {:>9}\n",
+      figures.name, figures.calls, meant ? fmt::format("{:.2f}%", 100 * figures.success()) : "-",
+      figures.seen_429, figures.refused, figures.failed, cell(figures.wait.p50, any),
+      cell(figures.wait.p99, any), cell(figures.first_byte.p50, figures.first_byte.longest > 0),
+      cell(figures.latency.p99, any));
+}
+
+std::vector<Reason> reasons_of(std::span<const CallRecord> calls) {
+  std::map<std::pair<std::uint16_t, std::string_view>, Reason> found;
+  for (const CallRecord& call : calls) {
+    if (call.outcome != Outcome::refused && call.outcome != Outcome::failed) continue;
+    Reason& reason = found[{call.status, call.code}];
+    if (reason.calls++ == 0) {
+      reason.status = call.status;
+      reason.code = call.code;
+    }
+    if (reason.message.empty()) reason.message = call.message;
+  }
+  std::vector<Reason> reasons;
+  reasons.reserve(found.size());
+  for (auto& [key, reason] : found) reasons.push_back(std::move(reason));
+  std::ranges::stable_sort(reasons, std::ranges::greater{}, &Reason::calls);
+  return reasons;
+}
+
+std::string reasons_json(const std::vector<Reason>& reasons) {
+  std::string json = "[";
+  for (const Reason& reason : reasons) {
+    if (json.size() > 1) json += ',';
+    std::string code, message;
+    http::append_json_text(code, reason.code);
+    http::append_json_text(message, reason.message);
+    fmt::format_to(std::back_inserter(json),
+                   R"({{"status":{},"code":"{}","calls":{},"message":"{}"}})", reason.status, code,
+                   reason.calls, message);
+  }
+  return json + "]";
+}
+
+void append_reasons(std::string& text, const std::vector<Reason>& reasons) {
+  if (reasons.empty()) return;
+  fmt::format_to(std::back_inserter(text), "\n{:>7} {:>6}  why calls were refused or failed\n",
+                 "calls", "status");
+  for (const Reason& reason : reasons) {
+    fmt::format_to(std::back_inserter(text), "{:>7} {:>6}  {}{}{}\n", reason.calls,
+                   reason.status == 0 ? "-" : std::to_string(reason.status), reason.code,
+                   reason.code.empty() || reason.message.empty() ? "" : ": ", reason.message);
+  }
 }
 
 }  // namespace
@@ -139,18 +192,19 @@ Report sum_up(const Workload& workload, std::span<const CallRecord> calls) {
     report.tenants.push_back(figures_of(name, members));
     shares.push_back(report.tenants.back().success());
   }
-  report.fairness = jain(shares);
+  if (report.all.ok > 0 && shares.size() > 1) report.fairness = jain(shares);
+  report.reasons = reasons_of(calls);
   return report;
 }
 
 std::string report_json(const Report& report) {
   const double seconds = to_seconds(report.duration);
   return fmt::format(
-      R"({{"seconds":{:.3f},"output_tokens_per_second":{:.1f},"fairness":{:.6f},"all":{},)"
-      R"("classes":{},"tenants":{}}})",
+      R"({{"seconds":{:.3f},"output_tokens_per_second":{:.1f},"fairness":{},"all":{},)"
+      R"("classes":{},"tenants":{},"reasons":{}}})",
       seconds, seconds > 0 ? static_cast<double>(report.all.output_tokens) / seconds : 0.0,
-      report.fairness, figures_json(report.all), list_json(report.classes),
-      list_json(report.tenants));
+      report.fairness ? fmt::format("{:.6f}", *report.fairness) : "null", figures_json(report.all),
+      list_json(report.classes), list_json(report.tenants), reasons_json(report.reasons));
 }
 
 std::string report_text(const Report& report) {
@@ -162,11 +216,12 @@ std::string report_text(const Report& report) {
   for (const Figures& figures : report.tenants) append_row(text, figures);
   const double seconds = to_seconds(report.duration);
   fmt::format_to(std::back_inserter(text),
-                 "{:.1f} s, {:.0f} output tokens/s, fairness between tenants {:.4f} (Jain); "
+                 "{:.1f} s, {:.0f} output tokens/s, fairness between tenants {} (Jain); "
                  "times in ms\n",
                  seconds,
                  seconds > 0 ? static_cast<double>(report.all.output_tokens) / seconds : 0.0,
-                 report.fairness);
+                 cell(report.fairness.value_or(0), report.fairness.has_value(), 4));
+  append_reasons(text, report.reasons);
   return text;
 }
 

@@ -27,6 +27,8 @@ struct CallRecord {
   std::int32_t attempts = 0;
   std::int32_t seen_429 = 0;
   std::uint16_t status = 0;  ///< the last one; 0: none
+  std::string code;          ///< of a call that was refused or failed: the error's code
+  std::string message;       ///< the same; kept for the first of its status and code only
   Duration arrived{0};       ///< from the start of the run
   Duration wait{0};  ///< until the attempt that was answered left, and what a gateway held it
   std::optional<Duration> first_byte;  ///< of the body: for a stream the time to the first token
@@ -53,13 +55,23 @@ struct Figures {
   [[nodiscard]] double success() const;
 };
 
+/// Why calls were refused or failed.
+struct Reason {
+  std::uint16_t status = 0;  ///< 0: no answer
+  std::string code;
+  std::string message;  ///< of the first
+  std::int64_t calls = 0;
+};
+
 struct Report {
   Duration duration{0};  ///< from the first arrival to the last end
   Figures all;
   std::vector<Figures> classes;
   std::vector<Figures> tenants;
-  /// Jain's index over the tenants' share of calls that succeeded: 1 is even.
-  double fairness = 1;
+  std::vector<Reason> reasons;  ///< most frequent first
+  /// Jain's index over the tenants' share of calls that succeeded: 1 is even. None where it means
+  /// nothing: for fewer than two tenants, or if no call succeeded.
+  std::optional<double> fairness;
 };
 
 /// (sum x)^2 / (n sum x^2); 1 for none or all zero. Source: Jain, Chiu and Hawe, DEC-TR-301, 1984.

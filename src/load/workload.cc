@@ -33,7 +33,15 @@ runs send the same calls. Examples stand in scenarios/workloads.
 
 `wait` is the time from a call's arrival until the attempt that was answered left its client, and the
 time a gateway says it held it (`x-weir-queue-ms`). Fairness is Jain's index over the tenants' share
-of calls that succeeded. An answer that ends without its end mark is a failure.
+of calls that succeeded; it stands as `-` where fewer than two tenants called or nothing succeeded,
+and so does any time of which there is none. An answer that ends without its end mark is a failure.
+Below the table stands for what reasons calls were refused or failed: how many, the last status (`-`:
+no answer), the error's code and the first message of its kind.
+
+`clients[].key` is the client's virtual key, sent as `Authorization: Bearer`. A gateway tells tenants
+apart by their keys alone: with `auth: required` every client needs one (401 else), and with
+`auth: none` all of them are its tenant `default`, so that none of the tenants' limits or shares is
+tried, whatever `tenant` says here; the rows per tenant are then this program's own book-keeping.
 
 ## The file
 )";
@@ -93,7 +101,9 @@ constexpr Record kRetryRecord = {"load_retry", "How clients try again", kRetry};
 constexpr Field kClient[] = {
     {.key = "tenant", .type = Type::text, .doc = "Whose calls they are", .required = true},
     {.key = "class", .type = Type::text, .doc = "Sent as x-weir-class"},
-    {.key = "key", .type = Type::text, .doc = "Its virtual key"},
+    {.key = "key",
+     .type = Type::text,
+     .doc = "Its virtual key; needed where the gateway has auth: required"},
     {.key = "share",
      .type = Type::count,
      .doc = "Of the arrivals",
@@ -209,7 +219,9 @@ ReadWorkload read_workload(std::string_view text, const std::string& file, ReadF
     workload.seed = static_cast<std::uint64_t>(top.count("seed").value_or(1));
     workload.duration = top.duration("duration").value_or(workload.duration);
     workload.model = top.text("model");
-    read_arrivals(top.section("arrivals"), workload, faults, read_file);
+    if (top.has("arrivals")) {
+      read_arrivals(top.section("arrivals"), workload, faults, read_file);
+    }
     workload.input = read_length(top.section("input_tokens"));
     workload.output = read_length(top.section("output_tokens"));
     workload.stream_share = top.percent("stream").value_or(0.5);

@@ -147,6 +147,7 @@ TEST_F(ConnectorTest, NamesAreLookedUpOffTheLoop) {
   ASSERT_TRUE(unknown.go());
   ASSERT_TRUE(unknown.failure);
   EXPECT_EQ(unknown.failure->error.code, ErrorCode::connect_failed);
+  EXPECT_EQ(unknown.failure->cause, http::FailureCause::name);
   EXPECT_FALSE(unknown.failure->request_sent);
   runtime_->stop();
 }
@@ -359,6 +360,7 @@ TEST_F(ConnectorTest, TimesOut) {
   ASSERT_TRUE(late.go());
   ASSERT_TRUE(late.failure);
   EXPECT_EQ(late.failure->error.code, ErrorCode::timed_out);
+  EXPECT_EQ(late.failure->cause, http::FailureCause::slow);
   EXPECT_TRUE(late.failure->request_sent);
   endpoint.first_byte_timeout = std::chrono::seconds(60);
   endpoint.total_timeout = std::chrono::milliseconds(30);
@@ -408,6 +410,7 @@ TEST_F(ConnectorTest, RefusedConnectionsAreConnectFailures) {
   EXPECT_EQ(attempt.failure->error.code, ErrorCode::connect_failed);
   EXPECT_FALSE(attempt.failure->request_sent);
   EXPECT_EQ(attempt.failure->error.origin, Origin::provider);
+  EXPECT_EQ(attempt.failure->cause, http::FailureCause::refused);
   runtime_->stop();
 }
 

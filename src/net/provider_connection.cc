@@ -161,6 +161,7 @@ void ProviderConnection::connect_next(int last_error) {
     }
     last_error = errno;
   }
+  connect_error_ = last_error;
   fail_later(error_of(ErrorCode::connect_failed,
                       std::string("no connection: ") + std::strerror(last_error)));
 }
@@ -476,8 +477,23 @@ Error ProviderConnection::error_of(ErrorCode code, std::string text) const {
   return error;
 }
 
+http::FailureCause ProviderConnection::cause_of(ErrorCode code) const {
+  using http::FailureCause;
+  if (code == ErrorCode::connect_failed) {
+    if (addresses_ == nullptr) return FailureCause::name;
+    if (connect_error_ == ETIMEDOUT) return FailureCause::connect;
+    return connect_error_ == ECONNREFUSED ? FailureCause::refused : FailureCause::unreachable;
+  }
+  if (code == ErrorCode::tls_failed) return FailureCause::tls;
+  if (code == ErrorCode::bad_response) return FailureCause::answer;
+  if (code == ErrorCode::overloaded) return FailureCause::full;
+  if (code != ErrorCode::timed_out) return FailureCause::lost;
+  return state_ == State::busy ? FailureCause::slow : FailureCause::connect;
+}
+
 void ProviderConnection::fail(Error error) {
   http::Failure failure;
+  failure.cause = cause_of(error.code);
   failure.error = std::move(error);
   failure.request_sent = written_ > 0;
   failure.response_started = head_done_;

@@ -100,6 +100,7 @@ class ProviderConnection final : public Watcher, public Deferred {
   void share_time();
   [[nodiscard]] bool out_of_time() const;
   [[nodiscard]] Instant deadline() const;
+  [[nodiscard]] http::FailureCause cause_of(ErrorCode code) const;
   [[nodiscard]] Error error_of(ErrorCode code, std::string text) const;
   void close();
   void link_idle();
@@ -117,6 +118,7 @@ class ProviderConnection final : public Watcher, public Deferred {
   Stream stream_;
   std::shared_ptr<const std::vector<SocketAddress>> addresses_;
   std::size_t next_address_ = 0;
+  int connect_error_ = 0;  ///< of the last address, once none is left
   ProviderExchange* exchange_ = nullptr;
   Timer timer_;
   Instant next_try_ = kNever;  ///< when the next address has its turn

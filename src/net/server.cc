@@ -55,7 +55,9 @@ void Server::accept_some(int most) {
                     SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd.valid()) {
       if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno != EAGAIN) rest();
+      if (errno == EAGAIN) return;
+      handler_->on_accept_failure(std::strerror(errno));
+      rest();
       return;
     }
     if (peer.storage.ss_family != AF_UNIX) send_at_once(fd.get());

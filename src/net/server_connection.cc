@@ -75,11 +75,27 @@ void ServerConnection::on_ready(std::uint32_t events) {
   if ((events & EPOLLOUT) != 0 && buffered() > 0) flush();
   if (state_ == State::serving && (peer_closed_ || broken_)) {
     // A response whose last bytes are still on their way may be wanted by one that only closed its
-    // sending side; a session that still works has lost its caller.
-    if (broken_ || !finished_) broken();
+    // sending side. One that closes it before the answer has begun may be a client that says in
+    // this way that its request is whole; one that closes it later has gone.
+    if (!broken_ && (finished_ || half_closed_)) return;
+    if (!broken_ && !head_written_) {
+      ask_who_is_there();
+      return;
+    }
+    if (!broken_ && late_) write_late();
+    broken();
     return;
   }
   go_on();
+}
+
+// A client that has closed its sending side and one that has left look the same until something is
+// sent to them: the kernel of the second answers with a reset. An interim answer may be sent at any
+// time and every client of HTTP/1.1 has to pass it over.
+// Source: RFC 9110 section 15.2, read 2026-12-01.
+void ServerConnection::ask_who_is_there() {
+  half_closed_ = true;
+  if (block_ != nullptr && block_->head.minor_version > 0) write_now(std::array{kContinue});
 }
 
 void ServerConnection::go_on() {
@@ -275,7 +291,7 @@ void ServerConnection::serve() {
   ReadBlock& block = *block_;
   std::memset(block.bytes.get() + block.filled, 0,
               std::min(http::kBodyPadding, block.capacity - block.filled));
-  if (peer_closed_ || broken_) {
+  if (broken_) {
     close();  // nobody is there to read an answer
     return;
   }
@@ -293,6 +309,9 @@ void ServerConnection::serve() {
     return;
   }
   session_ = std::move(session);
+  if (!peer_closed_ || finished_ || aborted_) return;
+  half_closed_ = true;
+  if (!head_written_) ask_who_is_there();
 }
 
 void ServerConnection::write(std::span<const std::string_view> pieces) {
@@ -435,7 +454,7 @@ void ServerConnection::exchange_over() {
   }
   if (buffered() > 0) return;
   end_active();
-  if (peer_closed_ || broken_) {
+  if (broken_) {
     close();
   } else if (!keep_alive_ || (server_.draining_ && ahead_.empty() && !readable_)) {
     state_ = State::lingering;

@@ -67,6 +67,8 @@ class ServerConnection final : public Watcher, public Deferred, public http::Res
   /// The kernel has room again.
   void flush();
   void broken();
+  /// Finds out whether a client that closed its sending side still reads.
+  void ask_who_is_there();
   void on_idle_timer();
   void end_active();
   void close();
@@ -86,6 +88,7 @@ class ServerConnection final : public Watcher, public Deferred, public http::Res
 
   bool readable_ = false;
   bool peer_closed_ = false;
+  bool half_closed_ = false;  ///< and still counted as there: it may wait for its answer
   bool broken_ = false;
   bool keep_alive_ = true;  ///< after the exchange under way
   bool finished_ = false;   ///< the session said so

@@ -39,17 +39,24 @@ struct Seen {
   std::string body;
   std::vector<std::uint16_t> refusals;
   std::chrono::steady_clock::time_point gone_at;
+  http::Responder* waiting = nullptr;  ///< of the last /begin, used on the loop's thread
 };
 
 constexpr std::size_t kBig = std::size_t{32} << 20U;
 
 /// Serves by path: /echo, /pieces (an echo in many writes), /late (on a timer), /hang (never),
-/// /big (as the client reads), /abort.
+/// /big (as the client reads), /abort, /begin (until another's /poke makes it write).
 class TestSession final : public http::Session {
  public:
   TestSession(Seen& seen, http::Responder& responder, http::Loop& loop, std::string_view path,
               bool keep_alive)
       : seen_(seen), responder_(responder), path_(path), keep_alive_(keep_alive) {
+    if (path_ == "/begin" || path_ == "/poke") {
+      if (path_ == "/begin") seen_.waiting = &responder_;
+      if (path_ == "/poke") {
+        seen_.waiting->write(std::array{std::string_view("HTTP/1.1 200 OK\r\n\r\nfirst")});
+      }
+    }
     if (path_ == "/late") responder_.set_timer(loop.now() + std::chrono::milliseconds(10));
     if (path_ == "/big") {
       responder_.write(std::array{std::string_view("HTTP/1.1 200 OK\r\n"),
@@ -385,6 +392,61 @@ TEST_F(ServerTest, T052_APeerThatGoesIsNoticedAtOnce) {
     EXPECT_TRUE(connections_become(0));
     EXPECT_EQ(runtime_->active(), 0U);
   }
+}
+
+TEST_F(ServerTest, AClientThatOnlyEndsItsSendingSideGetsItsAnswer) {
+  begin();
+  for (const bool at_once : {true, false}) {
+    const int before = seen_.requests;
+    Peer peer = Peer::connect(port_);
+    peer.send(post("/late", "x", "Connection: close\r\n"));
+    if (!at_once) {
+      ASSERT_TRUE(seen_.signal.wait([&] { return seen_.requests == before + 1; }));
+    }
+    peer.end_sending();
+    EXPECT_TRUE(peer.read_to_end());
+    EXPECT_NE(peer.in.find("HTTP/1.1 200 OK\r\n"), std::string::npos) << peer.in;
+    EXPECT_TRUE(peer.in.ends_with("\r\n\r\nlate")) << peer.in;
+    EXPECT_FALSE(peer.was_reset);
+  }
+  EXPECT_EQ(seen_.gone, 0);
+  EXPECT_TRUE(connections_become(0));
+}
+
+TEST_F(ServerTest, RequestsSentAheadOfAHalfCloseAreAllAnswered) {
+  begin();
+  Peer peer = Peer::connect(port_);
+  peer.send(post("/late", "x") + post("/echo", "second") + post("/echo", "third"));
+  peer.end_sending();
+  EXPECT_TRUE(peer.read_to_end());
+  const std::size_t second = peer.in.find("second");
+  EXPECT_LT(peer.in.find("late"), second) << peer.in;
+  EXPECT_LT(second, peer.in.find("third")) << peer.in;
+  EXPECT_TRUE(peer.in.ends_with("third"));
+}
+
+TEST_F(ServerTest, BytesOfTheTurnInWhichAClientEndsItsSideAreWritten) {
+  begin();
+  Peer first = Peer::connect(port_);
+  Peer second = Peer::connect(port_);
+  second.send(get("/echo"));
+  ASSERT_FALSE(second.message().empty());
+  first.send(get("/begin"));
+  ASSERT_TRUE(seen_.signal.wait([&] { return seen_.requests == 2; }));
+  // The loop stands still until both are there, so that one turn sees the write and then the end.
+  Signal gate;
+  bool stands = false;
+  bool open = false;
+  runtime_->loop(0).post([&] {
+    gate.change([&] { stands = true; });
+    gate.wait([&] { return open; });
+  });
+  ASSERT_TRUE(gate.wait([&] { return stands; }));
+  second.send(get("/poke"));
+  first.end_sending();
+  gate.change([&] { open = true; });
+  EXPECT_TRUE(first.read_to_end());
+  EXPECT_TRUE(first.in.ends_with("first")) << first.in;
 }
 
 TEST_F(ServerTest, T110_SlowReadersHoldBackTheSession) {

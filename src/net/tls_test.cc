@@ -220,6 +220,7 @@ TEST_F(TlsTest, T118_ExpiredAndUnknownCertificatesAreRefused) {
   ask(endpoint, unknown);
   ASSERT_TRUE(unknown.failure);
   EXPECT_EQ(unknown.failure->error.code, ErrorCode::tls_failed);
+  EXPECT_EQ(unknown.failure->cause, http::FailureCause::tls);
   endpoint.ca_file = "no/such/file.pem";
   Outcome missing;
   ask(endpoint, missing);

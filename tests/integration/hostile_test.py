@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peers that are wrong on purpose: every one gets a clear answer, and nothing is lost."""
 
+import http.client
 import json
 import re
+import resource
 import socket
 import threading
 import unittest
@@ -36,6 +38,63 @@ def head(*lines, length=len(BODY)):
     if length is not None:
         fixed.append(f"content-length: {length}")
     return ("\r\n".join([*fixed, *lines]) + "\r\n\r\n").encode("latin-1")
+
+
+class HalfClose(GatewayCase):
+    def test_a_client_that_ends_its_sending_side_gets_its_answer(self):
+        slow = threading.Event()
+
+        def answer(_, __):
+            slow.wait(20)
+            return json_answer(200, completion(text="whole"))
+        self.start(answer)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as peer:
+            peer.sendall(head("connection: close") + BODY)
+            peer.shutdown(socket.SHUT_WR)
+            wait_until(lambda: self.gateway.metric_sum("weir_inflight") == 1, "the call is out")
+            slow.set()
+            got = b"".join(iter(lambda: peer.recv(65536), b""))
+        self.assertIn(b"HTTP/1.1 200 OK\r\n", got)
+        self.assertIn(b"whole", got)
+        self.assert_nothing_held()
+
+    def test_a_client_that_leaves_while_it_waits_is_noticed(self):
+        slow = threading.Event()
+
+        def answer(_, __):
+            slow.wait(20)
+            return json_answer(200, completion())
+        self.start(answer)
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as peer:
+            peer.sendall(head() + BODY)
+            wait_until(lambda: self.gateway.metric_sum("weir_inflight") == 1, "the call is out")
+        wait_until(lambda: self.gateway.metric_sum("weir_client_gone_total") == 1, "it has gone")
+        slow.set()
+        self.assert_nothing_held()
+
+
+class Descriptors(GatewayCase):
+    def test_a_process_without_descriptors_says_so_and_recovers(self):
+        self.start(lambda request, _: json_answer(200, completion()))
+        metrics = http.client.HTTPConnection("127.0.0.1", self.gateway.admin_port, timeout=20)
+
+        def failures():
+            metrics.request("GET", "/metrics")
+            text = metrics.getresponse().read().decode()
+            found = re.search(r"^weir_accept_failures_total (\d+)", text, re.M)
+            return int(found.group(1)) if found else 0
+        self.assertEqual(failures(), 0)
+        held = self.gateway.descriptors()
+        resource.prlimit(self.gateway.pid, resource.RLIMIT_NOFILE, (held + 4, held + 4))
+        peers = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(12)]
+        event = self.gateway.wait_event("accept_failed")
+        self.assertIn("open files", event["reason"])
+        self.assertIn("LimitNOFILE", event["fix"])
+        wait_until(lambda: failures() > 0, "it is counted")
+        for peer in peers:
+            peer.close()
+        wait_until(lambda: chat(self.port)[0] == 200, "it accepts again")
+        metrics.close()
 
 
 class Framing(GatewayCase):
