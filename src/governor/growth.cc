@@ -44,14 +44,18 @@ void GrowthLimit::follow(WindowMeter& log, Duration guard, Instant now) {
   if (next_ == kDawn || saturating_sub(now, next_) > kept + rule_.per) {
     fresh_.clear();
     peaks_.clear();
+    last_ = 0;
     next_ = saturating_add(now, step());
   }
   for (; next_ <= now; next_ = saturating_add(next_, step())) {
     log.expire(next_, guard);
-    if (log.sum() > 0) fresh_.push_back({next_, log.sum()});
+    // The provider looks at instants of its own: what both of ours saw, it saw between them.
+    const std::int64_t sure = std::min(log.sum(), last_);
+    last_ = log.sum();
+    if (sure > 0) fresh_.push_back({next_, sure});
     if (next_ == kNever) break;
   }
-  while (!fresh_.empty() && saturating_sub(now, fresh_.front().at) >= rule_.per) {
+  while (!fresh_.empty() && saturating_sub(now, fresh_.front().at) >= rule_.per + step() + guard) {
     const Sample one = fresh_.front();
     fresh_.pop_front();
     while (!peaks_.empty() && peaks_.back().sum <= one.sum) peaks_.pop_back();

@@ -21,8 +21,8 @@ namespace weir::governor {
 /// explain lowers what made the limit, the floor or the ratio, to 95 % of what was refused; each
 /// clean hour gives a part of it back.
 ///
-/// Worked example (also a test): ratio 2, 10 s, floor 20. 20 pass at t = 0. At t = 20 s the peak is
-/// 20 and 40 pass; at t = 40 s, 80. With no traffic for 5 min 20 s, 20 again.
+/// Worked example (also a test): ratio 2, 10 s, floor 20. 20 pass at t = 0. At t = 22 s the peak is
+/// surely 20 and 40 pass. With no traffic for 5 min 20 s, 20 again.
 /// Errors: none; odd rules are held in range. Bounds: at most 4096 entries. Source: control.md
 /// section 10.4; the form of the rule is that of interface.md section 3. Threads: one owner.
 class GrowthLimit {
@@ -50,6 +50,7 @@ class GrowthLimit {
 
   GrowthRule rule_;
   Instant next_ = kDawn;
+  std::int64_t last_ = 0;     // the sum at the last look
   std::deque<Sample> fresh_;  // of periods that ended less than one period ago
   std::deque<Sample> peaks_;  // older ones, falling
   double floor_part_ = 1;     // of the floor and of the ratio's excess over one, as learned
