@@ -7,9 +7,9 @@
 namespace weir::governor {
 namespace {
 
-// Half of a call's weight is gone after 250 more. Slower forgetting leaves more bias behind on the
+// Half of a call's weight is gone after 200 more. Slower forgetting leaves more bias behind on the
 // traces that are shipped (`weir sim estimates`), faster adds noise.
-constexpr double kCallDecay = 0.9972312;
+constexpr double kCallDecay = 0.99654026;
 constexpr double kShrinkMost = 20;
 constexpr double kRelativeVarianceMost = 4;
 constexpr double kPriorTokens = 500;

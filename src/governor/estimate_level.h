@@ -27,7 +27,7 @@ struct Learned {
 /// What is known of the calls of one caller, one tenant or one deployment. Three of them make a
 /// chain in which each leans on the one above it as long as it knows little itself.
 ///
-/// mean = (w x + k mu) / (w + k): w calls seen, each counting half after 250 more, with mean x;
+/// mean = (w x + k mu) / (w + k): w calls seen, each counting half after 200 more, with mean x;
 /// mu the mean above; k = s^2 / (x - mu)^2, at most 20, where s^2 is the variance of the calls
 /// seen: a caller that is plainly unlike the others is believed after a few calls, one whose few
 /// calls may be chance is not.

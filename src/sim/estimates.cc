@@ -105,8 +105,7 @@ TraceEstimates replay_estimates(const std::vector<TraceRow>& rows, bool at_once)
   std::map<std::uint32_t, Key> keys;
   std::priority_queue<Answer, std::vector<Answer>, std::greater<>> running;
   TraceEstimates result;
-  Sum cold;
-  Sum warm;
+  Sum whole;
   const auto end_until = [&](Instant now) {
     while (!running.empty() && running.top().ends <= now) {
       const Answer& answer = running.top();
@@ -130,16 +129,14 @@ TraceEstimates replay_estimates(const std::vector<TraceRow>& rows, bool at_once)
     const bool within = output <= estimator.p95_of(asked);
     ++result.calls;
     result.within += within ? 1 : 0;
-    cold.add(mean, output);
-    if (i >= rows.size() / 2) warm.add(mean, output);
+    whole.add(mean, output);
     keys[tenant].note(mean, within, output);
     const Duration takes = at_once ? Duration{0} : kFirstByte + kPerToken * *row.output_tokens;
     running.push({now + takes, i, estimator.cost(demand_of(row), asked)});
     if (at_once) end_until(now);
   }
   end_until(kNever);
-  result.cold_bias = cold.bias();
-  result.bias = warm.bias();
+  result.bias = whole.bias();
   for (auto& [tenant, key] : keys) {
     key.seen.tenant = tenant;
     key.seen.cold_bias = key.cold.bias();
@@ -172,15 +169,15 @@ std::string estimates_table(const TraceEstimates& measured) {
     fmt::format_to(to, "{} tenants with fewer calls are not shown\n",
                    measured.keys.size() - kShown);
   }
-  fmt::format_to(to, "{:>6} {:>8} {:>7.2f} % {:>7} {:>5} {:>8.2f} % {:>10.2f} %\n",
-                 "all", measured.calls, 100 * measured.coverage(), measured.blocks,
-                 measured.blocks_off, 100 * measured.bias, 100 * measured.cold_bias);
+  fmt::format_to(to, "{:>6} {:>8} {:>7.2f} % {:>7} {:>5} {:>10} {:>10.2f} %\n", "all",
+                 measured.calls, 100 * measured.coverage(), measured.blocks, measured.blocks_off,
+                 "", 100 * measured.bias);
   out +=
       "\np95 holds: answers no longer than the quantile estimated when they were asked for; blocks:\n"
       "of 1000 calls, off: those with less than 93.5 or more than 96.5 %; bias: estimated means\n"
-      "against what came, by tokens, without a tenant's first 200 calls (all: of the trace's\n"
-      "second half) and with them. An answer takes 0.5 s and 25 ms for each of its tokens and is\n"
-      "learned from when it ends, so that a new deployment's long answers are known last.\n";
+      "against what came, by tokens, without a tenant's first 200 calls and with them. An answer\n"
+      "takes 0.5 s and 25 ms for each of its tokens and is learned from when it ends, so that a new\n"
+      "deployment's long answers are known last.\n";
   const std::vector<std::string> missed = measured.missed();
   for (const std::string& each : missed) fmt::format_to(to, "missed: {}\n", each);
   if (missed.empty()) {
@@ -195,9 +192,9 @@ std::string estimates_json(const TraceEstimates& measured) {
   const auto to = std::back_inserter(out);
   fmt::format_to(to,
                  R"({{"calls":{},"coverage":{:.6f},"blocks":{},"blocks_off":{},"bias":{:.6f},)"
-                 R"("cold_bias":{:.6f},"worst_key_bias":{:.6f},"debt_alarms":{},"within_goals":{},"keys":[)",
+                 R"("worst_key_bias":{:.6f},"debt_alarms":{},"within_goals":{},"keys":[)",
                  measured.calls, measured.coverage(), measured.blocks, measured.blocks_off,
-                 measured.bias, measured.cold_bias, measured.worst_bias, measured.alarms, measured.missed().empty());
+                 measured.bias, measured.worst_bias, measured.alarms, measured.missed().empty());
   const char* comma = "";
   for (const KeyEstimates& key : measured.keys) {
     fmt::format_to(to,

@@ -26,8 +26,7 @@ struct TraceEstimates {
   std::int64_t within = 0;
   std::int64_t blocks = 0;
   std::int64_t blocks_off = 0;
-  double cold_bias = 0;      ///< of all calls
-  double bias = 0;           ///< of those in the second half of the trace
+  double bias = 0;           ///< of all calls, the first included
   double worst_bias = 0;     ///< of the keys with a whole block, without their first 200 calls
   std::int64_t alarms = 0;   ///< debt alarms that were raised
   std::vector<KeyEstimates> keys;  ///< most calls first
