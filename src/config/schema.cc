@@ -484,10 +484,11 @@ constexpr Field kEstimate[] = {
      .choices = "mean|max_tokens"},
     {.key = "propose_max_tokens",
      .type = Type::boolean,
-     .doc = "Adds a max_tokens where the caller gives none and the provider charges it at admission "
-            "(count: reserve or reserve_refund): what 99 in 100 of the caller's answers stay below, "
-            "and a quarter more; at least 256, and none before 200 answers are known. Answers may "
-            "be cut short by it",
+     .doc =
+         "Adds a max_tokens where the caller gives none and the provider charges it at admission "
+         "(count: reserve or reserve_refund): what 99 in 100 of the caller's answers stay below, "
+         "and a quarter more; at least 256, and none before 200 answers are known. Answers may "
+         "be cut short by it",
      .fallback = "false"},
 };
 constexpr Record kEstimateRecord = {"estimate", "Estimates before the call", kEstimate};

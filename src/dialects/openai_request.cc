@@ -94,7 +94,7 @@ class Reader {
   std::size_t opening_ = 0;  ///< offset of the body's first brace
   std::int64_t prompts_ = 1;
   std::optional<std::int64_t> max_tokens_, max_completion_tokens_, n_, best_of_;
-  std::optional<Splice> null_cap_;  ///< a cap that is given as null
+  std::optional<Splice> null_cap_;          ///< a cap that is given as null
   std::optional<Splice> include_usage_at_;  ///< inside an existing stream_options
 };
 
@@ -187,9 +187,7 @@ bool Reader::read_member(std::string_view key, ondemand::value value) {
     case Param::model: return read_model(value);
     case Param::stream: return read_stream(value);
     case Param::stream_options: return read_stream_options(value);
-    case Param::max_tokens:
-      note_null_cap(value);
-      return read_count(key, value, least, max_tokens_);
+    case Param::max_tokens: note_null_cap(value); return read_count(key, value, least, max_tokens_);
     case Param::max_completion_tokens:
       note_null_cap(value);
       return read_count(key, value, least, max_completion_tokens_);

@@ -14,9 +14,9 @@ std::string with(std::string text, std::string_view from, std::string_view to) {
 }
 
 std::string reserving(std::string_view estimate) {
-  std::string text =
-      with(config_text(), "limits: {rpm: 60000}",
-           "rules: [{unit: total_tokens, amount: 100M, per: 60s, enforce: sliding, count: reserve}]");
+  std::string text = with(
+      config_text(), "limits: {rpm: 60000}",
+      "rules: [{unit: total_tokens, amount: 100M, per: 60s, enforce: sliding, count: reserve}]");
   return with(text, "{deployments: [{to: chat-1}]}",
               "{deployments: [{to: chat-1}], estimate: {" + std::string(estimate) + "}}");
 }
@@ -55,12 +55,12 @@ TEST(ProposedCap, GoesIntoTheBodyAndIsTold) {
   ASSERT_FALSE(cap.empty());
   EXPECT_GT(std::stoi(cap), 400);
   EXPECT_LT(std::stoi(cap), 700);
-  EXPECT_EQ(sent, R"({"max_tokens":)" + cap +
-                      R"(,"model":"big-model","messages":[{"role":"user"}]})");
+  EXPECT_EQ(sent,
+            R"({"max_tokens":)" + cap + R"(,"model":"big-model","messages":[{"role":"user"}]})");
   EXPECT_NE(world.all_lines().find("\"proposed_max_tokens\":" + cap), std::string::npos);
   // In place of a null, and beside what the usage of a stream is asked with.
-  const auto [null_sent, ignored] = call(
-      world, R"({"model":"fast-chat","max_tokens":null,"stream":true,"messages":[]})", 400);
+  const auto [null_sent, ignored] =
+      call(world, R"({"model":"fast-chat","max_tokens":null,"stream":true,"messages":[]})", 400);
   EXPECT_EQ(null_sent, R"({"stream_options":{"include_usage":true},"model":"big-model",)"
                        R"("max_tokens":)" +
                            cap + R"(,"stream":true,"messages":[]})");

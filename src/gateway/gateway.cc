@@ -57,8 +57,7 @@ governor::Snapshot Gateway::observe(Instant now) {
 void Gateway::tell_debts() {
   const auto plan = dispatcher_.plan();
   for (const governor::DebtAlarm& alarm : dispatcher_.take_debt_alarms()) {
-    meters_.debt_alarms
-        .with({alarm.deployment, plan->tenant_label(alarm.tenant), name(alarm.unit)})
+    meters_.debt_alarms.with({alarm.deployment, plan->tenant_label(alarm.tenant), name(alarm.unit)})
         .add();
     log_.write(telemetry::LogLevel::warn, "estimate_debt",
                {{"tenant", std::string_view(alarm.tenant)},

@@ -98,9 +98,8 @@ Meters::Meters(telemetry::Registry& metrics)
                                {"version", "commit"})) {}
 
 void Meters::show(const governor::Snapshot& snapshot, const Plan& plan) {
-  for (auto* family :
-       {&queue_depth, &queue_oldest, &estimate_error, &output_bias, &p95_coverage, &cached_input,
-        &quota_used, &reserved, &inflight}) {
+  for (auto* family : {&queue_depth, &queue_oldest, &estimate_error, &output_bias, &p95_coverage,
+                       &cached_input, &quota_used, &reserved, &inflight}) {
     family->clear();
   }
   for (const auto& view : snapshot.classes) {

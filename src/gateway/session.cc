@@ -241,8 +241,7 @@ void Session::build_cap() {
   // OpenAI's newer models know the cap of a chat by its newer name only; what is compatible with
   // it often knows the older one only.
   const auto& provider = plan_->provider(plan_->deployment(grant_.deployment).provider);
-  const bool newer =
-      provider.kind == "openai" && facts_.operation == dialects::Operation::chat;
+  const bool newer = provider.kind == "openai" && facts_.operation == dialects::Operation::chat;
   cap_text_ = fmt::format("\"{}\":{},", newer ? "max_completion_tokens" : member, cap);
 }
 

@@ -129,7 +129,7 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   // the request
   std::string_view body_;
   dialects::RequestFacts facts_;
-  std::string cap_text_;  ///< what is put into the body for a proposed cap
+  std::string cap_text_;                       ///< what is put into the body for a proposed cap
   const config::VirtualKey* key_ = nullptr;    ///< null: auth is none
   std::shared_ptr<const Plan> identity_plan_;  ///< keeps `key_` alive after a reload
   std::string query_;

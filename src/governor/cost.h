@@ -41,7 +41,7 @@ struct Actual {
   std::int64_t output = 0;
   bool request_counted = true;  ///< the attempt stays charged against request rules
   bool tokens_charged = true;   ///< false: the provider charged no tokens at all
-  bool reported = false;        ///< the provider said so; otherwise it is what was estimated or seen
+  bool reported = false;  ///< the provider said so; otherwise it is what was estimated or seen
 
   [[nodiscard]] std::int64_t of(Unit unit) const;
 };

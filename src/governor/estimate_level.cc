@@ -40,8 +40,7 @@ EstimateLevel::Belief EstimateLevel::own_belief() const {
 
 EstimateLevel::Belief EstimateLevel::belief(const Belief& parent) const {
   Belief made = parent;
-  made.tokens_per_byte =
-      (tokens_ + kPriorBytes * parent.tokens_per_byte) / (bytes_ + kPriorBytes);
+  made.tokens_per_byte = (tokens_ + kPriorBytes * parent.tokens_per_byte) / (bytes_ + kPriorBytes);
   if (cacheable_ > 0) made.cached_ratio = cached_ / cacheable_;
   if (weight_ <= 0) return made;
   const double square = parent.mean * parent.mean;

@@ -16,12 +16,12 @@ struct Learned {
   double cached = 0;
   bool has_output = false;
   double output = 0;
-  std::size_t bucket = 0;       ///< of the output, or of more where the answer was cut short
-  bool beyond_cap = false;      ///< longer than the caller had declared
-  bool within_cap = false;      ///< a length was declared and kept to
-  double charged_input = 0;     ///< of the whole call
-  double charged_output = 0;    ///< of the whole call
-  double settled_output = 0;    ///< of the whole call
+  std::size_t bucket = 0;     ///< of the output, or of more where the answer was cut short
+  bool beyond_cap = false;    ///< longer than the caller had declared
+  bool within_cap = false;    ///< a length was declared and kept to
+  double charged_input = 0;   ///< of the whole call
+  double charged_output = 0;  ///< of the whole call
+  double settled_output = 0;  ///< of the whole call
 };
 
 /// What is known of the calls of one caller, one tenant or one deployment. Three of them make a

@@ -243,7 +243,8 @@ TEST(Proposal, OnlyWhereItHelpsAndNeverDownwardsByItself) {
   const std::int64_t first = run(1000);
   EXPECT_GT(first, 3000);
   EXPECT_LT(first, 30'000);
-  EXPECT_GT(run(20'000), first / 2) << "cutting answers short makes no proposal smaller and smaller";
+  EXPECT_GT(run(20'000), first / 2)
+      << "cutting answers short makes no proposal smaller and smaller";
   EXPECT_EQ(estimator.cost(prompt(100), asked).reserve_output,
             estimator.cost(prompt(100), asked).proposed);
   EXPECT_EQ(estimator.cost(prompt(100, 50), asked).proposed, 0) << "the caller's own cap stands";
@@ -257,8 +258,8 @@ TEST(Proposal, IsInTheGrantWhereTheProviderChargesTheCap) {
   for (const Counting count : {Counting::reserve, Counting::settle}) {
     for (const bool asks : {true, false}) {
       World world;
-      world.policy.deployments[0].rules = {World::rule(Unit::total_tokens, 10'000'000, seconds(60),
-                                                       Enforcement::sliding, count)};
+      world.policy.deployments[0].rules = {
+          World::rule(Unit::total_tokens, 10'000'000, seconds(60), Enforcement::sliding, count)};
       world.policy.profiles[0].propose_max_tokens = asks;
       Call call = world.call(10);
       call.demand.max_output_tokens.reset();

@@ -122,7 +122,8 @@ Cost Estimator::cost(const Demand& demand, const Asked& asked) const {
     cost.input = bounded(static_cast<double>(std::max<std::int64_t>(0, demand.input_bytes)) *
                          chain.belief.tokens_per_byte);
   }
-  cost.cached_input = static_cast<std::int64_t>(static_cast<double>(cost.input) * chain.belief.cached_ratio);
+  cost.cached_input =
+      static_cast<std::int64_t>(static_cast<double>(cost.input) * chain.belief.cached_ratio);
   if (!demand.produces_output) return cost;
   const std::int64_t choices = choices_of(demand);
   const auto times = static_cast<double>(choices);
@@ -181,7 +182,8 @@ DebtNote Estimator::learn(const Demand& demand, const Asked& asked, const Cost& 
   const auto reported = static_cast<double>(bounded(usage.output_tokens));
   Learned one;
   one.input = static_cast<double>(bounded(usage.input_tokens));
-  one.cached = std::clamp(static_cast<double>(usage.cached_input_tokens.value_or(0)), 0.0, one.input);
+  one.cached =
+      std::clamp(static_cast<double>(usage.cached_input_tokens.value_or(0)), 0.0, one.input);
   const auto bytes = static_cast<double>(demand.input_bytes);
   // A ratio outside these bounds is not text (an image, a lie): it teaches nothing.
   if (bytes > one.input * 0.1 && bytes < one.input * 100) one.input_bytes = bytes;

@@ -13,7 +13,8 @@
 
 namespace weir::governor {
 
-/// Whose call is estimated, by hashes of names (0: nobody known), and what is asked of the estimate.
+/// Whose call is estimated, by hashes of names (0: nobody known), and what is asked of the
+/// estimate.
 struct Asked {
   std::uint64_t tenant = 0;
   std::uint64_t caller = 0;  ///< the tenant's key together with the model profile

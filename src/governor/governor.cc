@@ -104,8 +104,7 @@ std::optional<LimitRef> Governor::Impl::never_fits(const Call& call, const Cost&
   for (const CandidateTerms& candidate : profile.candidates) {
     const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
     const bool is_first = &candidate == profile.candidates.data();
-    const Cost cost =
-        is_first ? first_cost : terms.cost(call, candidate.deployment);
+    const Cost cost = is_first ? first_cost : terms.cost(call, candidate.deployment);
     std::optional<LimitRef> here;
     const auto visit = [&](const MeterRef& ref) {
       if (!ref.gates || !cost.concerns(ref.claim.unit)) return true;

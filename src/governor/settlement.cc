@@ -214,10 +214,9 @@ void Governor::Impl::learn(const Record& record, const Settlement& settlement) {
   if ((!note.input && !note.output) || debt_alarms_.size() >= kDebtAlarms) return;
   const std::uint32_t tenant = terms.nodes[record.call.leaf.value()].tenant_node;
   if (tenant >= terms.nodes.size()) return;
-  debt_alarms_.push_back({terms.policy->nodes[tenant].name,
-                          terms.policy->deployments[record.deployment].name,
-                          note.output ? Unit::output_tokens : Unit::input_tokens, note.charged,
-                          note.settled});
+  debt_alarms_.push_back(
+      {terms.policy->nodes[tenant].name, terms.policy->deployments[record.deployment].name,
+       note.output ? Unit::output_tokens : Unit::input_tokens, note.charged, note.settled});
 }
 
 void Governor::Impl::release_own(Record& record, const Actual& actual, Instant now) {

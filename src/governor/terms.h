@@ -108,7 +108,7 @@ struct CandidateTerms {
 struct ProfileTerms {
   std::uint32_t node = kNoIndex;
   std::vector<CandidateTerms> candidates;  ///< by priority
-  std::uint64_t identity = 0;  ///< a hash of its name
+  std::uint64_t identity = 0;              ///< a hash of its name
   OutputEstimate output = OutputEstimate::mean;
   OutputEstimate unknown = OutputEstimate::mean;
   bool propose = false;

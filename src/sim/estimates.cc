@@ -89,9 +89,10 @@ double TraceEstimates::coverage() const {
 
 std::vector<std::string> TraceEstimates::missed() const {
   std::vector<std::string> all;
-  const double good = blocks > 0 ? 1 - static_cast<double>(blocks_off) / static_cast<double>(blocks)
-                                 : 1;
-  if (good < kBlocksGood) all.push_back(fmt::format("coverage: {} of {} blocks", blocks_off, blocks));
+  const double good =
+      blocks > 0 ? 1 - static_cast<double>(blocks_off) / static_cast<double>(blocks) : 1;
+  if (good < kBlocksGood)
+    all.push_back(fmt::format("coverage: {} of {} blocks", blocks_off, blocks));
   if (std::fabs(bias) > kModelBias) all.push_back(fmt::format("bias: {:.2f} %", 100 * bias));
   for (const KeyEstimates& key : keys) {
     if (key.blocks == 0 || std::fabs(key.bias) <= kKeyBias) continue;
@@ -111,8 +112,8 @@ TraceEstimates replay_estimates(const std::vector<TraceRow>& rows, bool at_once)
       const Answer& answer = running.top();
       const TraceRow& row = rows[answer.row];
       const Usage usage{row.input_tokens.value_or(0), *row.output_tokens, {}, {}};
-      const governor::DebtNote note = estimator.learn(
-          demand_of(row), asked_by(row.tenant.value_or(0)), answer.cost, usage, 0);
+      const governor::DebtNote note =
+          estimator.learn(demand_of(row), asked_by(row.tenant.value_or(0)), answer.cost, usage, 0);
       result.alarms += note.input || note.output ? 1 : 0;
       running.pop();
     }
@@ -173,16 +174,19 @@ std::string estimates_table(const TraceEstimates& measured) {
                  measured.calls, 100 * measured.coverage(), measured.blocks, measured.blocks_off,
                  "", 100 * measured.bias);
   out +=
-      "\np95 holds: answers no longer than the quantile estimated when they were asked for; blocks:\n"
+      "\np95 holds: answers no longer than the quantile estimated when they were asked for; "
+      "blocks:\n"
       "of 1000 calls, off: those with less than 93.5 or more than 96.5 %; bias: estimated means\n"
       "against what came, by tokens, without a tenant's first 200 calls and with them. An answer\n"
-      "takes 0.5 s and 25 ms for each of its tokens and is learned from when it ends, so that a new\n"
+      "takes 0.5 s and 25 ms for each of its tokens and is learned from when it ends, so that a "
+      "new\n"
       "deployment's long answers are known last.\n";
   const std::vector<std::string> missed = measured.missed();
   for (const std::string& each : missed) fmt::format_to(to, "missed: {}\n", each);
   if (missed.empty()) {
-    out += "Within the goals: 9 blocks in 10 within 95 +- 1.5 %, bias within 1 %, and within 2 % for\n"
-           "each tenant with a whole block.\n";
+    out +=
+        "Within the goals: 9 blocks in 10 within 95 +- 1.5 %, bias within 1 %, and within 2 % for\n"
+        "each tenant with a whole block.\n";
   }
   return out;
 }

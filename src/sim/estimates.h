@@ -13,8 +13,8 @@ namespace weir::sim {
 struct KeyEstimates {
   std::uint32_t tenant = 0;  ///< numbered in the order of their first lines
   std::int64_t calls = 0;
-  std::int64_t within = 0;  ///< answers no longer than the 95 % quantile estimated at arrival
-  std::int64_t blocks = 0;  ///< whole blocks of 1000 calls
+  std::int64_t within = 0;      ///< answers no longer than the 95 % quantile estimated at arrival
+  std::int64_t blocks = 0;      ///< whole blocks of 1000 calls
   std::int64_t blocks_off = 0;  ///< of them those whose coverage is not 95 +- 1.5 %
   double cold_bias = 0;         ///< of all calls
   double bias = 0;              ///< without the first 200
@@ -26,9 +26,9 @@ struct TraceEstimates {
   std::int64_t within = 0;
   std::int64_t blocks = 0;
   std::int64_t blocks_off = 0;
-  double bias = 0;           ///< of all calls, the first included
-  double worst_bias = 0;     ///< of the keys with a whole block, without their first 200 calls
-  std::int64_t alarms = 0;   ///< debt alarms that were raised
+  double bias = 0;          ///< of all calls, the first included
+  double worst_bias = 0;    ///< of the keys with a whole block, without their first 200 calls
+  std::int64_t alarms = 0;  ///< debt alarms that were raised
   std::vector<KeyEstimates> keys;  ///< most calls first
   [[nodiscard]] double coverage() const;
   /// What is missed of: coverage 95 +- 1.5 % on 90 % of the blocks, bias within 1 %, and within
