@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "weir/ids.h"
 #include "weir/time.h"
 #include "weir/units.h"
 
@@ -66,6 +67,9 @@ struct Signal {
   LimitReading input_tokens;
   LimitReading output_tokens;
   std::optional<Duration> round_trip;  ///< network only, e.g. the socket's own estimate
+  /// The call that this is the answer to. Known, its headers are held against what the mirrors said
+  /// when it left, and an answer that is no error says that the provider let it in.
+  std::optional<CallId> call;
 };
 
 }  // namespace weir

@@ -63,6 +63,7 @@ void Session::on_head(const http::ResponseHead& head, std::string_view /*raw*/) 
   if (context_.round_trip_turn++ % kRoundTripEvery == 0 && exchange_) {
     signal.round_trip = exchange_->round_trip();
   }
+  signal.call = call_.call();
   context_.gateway.dispatcher().signal(grant_.deployment, *plan_, signal, at);
   begin_relay(head);
   overhead_ += saturating_sub(now(), at);

@@ -116,6 +116,7 @@ Cost Estimator::cost(const Demand& demand, const Asked& asked) const {
   const Chain chain = chain_of(asked);
   Cost cost;
   cost.produces_output = demand.produces_output;
+  cost.silent = demand.produces_output && !demand.streaming;
   if (demand.input_tokens) {
     cost.input = bounded(*demand.input_tokens);
   } else {

@@ -107,6 +107,8 @@ struct Goals {
   std::optional<double> min_use;           ///< charged by the scarcest rule, of its limit
   std::optional<double> min_use_of_fifo;   ///< that, of what clairvoyant FIFO charges
   bool all_served = false;
+  std::optional<std::int64_t> max_429s;      ///< provider refusals in all
+  std::optional<std::vector<Rule>> learned;  ///< exactly these, beyond what was told; unit, window
   std::optional<Duration> max_p99_over_oracle;  ///< wait, against clairvoyant FIFO
   std::optional<double> max_429_share_restart;  ///< in the two windows after the restart
   std::optional<double> max_429_share_transit;  ///< of attempts on their way at the kill, of all
@@ -135,6 +137,8 @@ struct Scenario {
   Goals goals;
   std::optional<Restart> restart;
   Duration progress_every = std::chrono::seconds(1);  ///< between two progress calls of a stream
+  bool retry_hints = true;                            ///< its refusals say when to come back ...
+  bool names_limits = true;                           ///< ... and which unit was short
   bool headers = false;                               ///< answers carry rate-limit headers
   HeaderQuirks header_quirks;                         ///< and how they differ from the truth
   std::vector<LimitStep> steps;                       ///< of the provider's limits; nobody is told

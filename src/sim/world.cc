@@ -340,7 +340,7 @@ void World::progress(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   if (call.state != State::sent) return;
   const std::int64_t produced = produced_by(call, index, now - call.way_back);
-  if (call.heard == 0 && scenario_.headers) tell_headers(now);
+  if (call.heard == 0 && scenario_.headers) tell_headers(index, now);
   call.heard = produced;
   port_->progress(call.id, produced, now);
   const Instant next = now + scenario_.progress_every;
@@ -354,8 +354,9 @@ void World::refused(std::uint32_t index, Instant now) {
   Signal signal;
   signal.kind = SignalClass::rate_limited;
   signal.status = 429;
-  signal.retry_after = call.retry_after;
-  if (call.refused_by) signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
+  if (scenario_.retry_hints) signal.retry_after = call.retry_after;
+  if (call.refused_by && scenario_.names_limits)
+    signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
   if (call.refused_for_growth) signal.limiter = Limiter::burst;
   const governor::Verdict verdict = port_->rejected(call.id, signal, true, now);
   --open_.granted;
@@ -378,7 +379,7 @@ void World::refused(std::uint32_t index, Instant now) {
 void World::end(std::uint32_t index, Kind kind, Instant now) {
   CallState& call = calls_[index];
   if (call.state != State::sent) return;
-  if (call.heard == 0 && scenario_.headers) tell_headers(now);
+  if (call.heard == 0 && scenario_.headers) tell_headers(index, now);
   Settlement settlement;
   settlement.output_events = call.heard;
   settlement.response_started = true;
@@ -408,9 +409,13 @@ void World::end(std::uint32_t index, Kind kind, Instant now) {
   call.state = State::done;
 }
 
-void World::tell_headers(Instant now) {
-  const std::optional<Signal> signal = headers_.tell(provider_, now);
-  if (signal) port_->signal(DeploymentId(0), *signal, now);
+void World::tell_headers(std::uint32_t index, Instant now) {
+  const auto found = written_.find(index);
+  if (found == written_.end()) return;
+  Signal signal = found->second;
+  written_.erase(found);
+  signal.call = calls_[index].id;
+  port_->signal(DeploymentId(0), signal, now);
 }
 
 void World::restart(Instant now) {
@@ -490,6 +495,10 @@ void World::answer_at_door(std::uint32_t index, const model::Admission& admissio
   if (now < Instant(scenario_.horizon)) ++report_.admitted_in_horizon;
   call.provider = admission.attempt;
   call.metered = 0;
+  if (scenario_.headers) {
+    const std::optional<Signal> signal = headers_.tell(provider_, now);
+    if (signal) written_.insert_or_assign(index, *signal);
+  }
   plan_answer(index, now);
 }
 
@@ -631,7 +640,7 @@ void World::check_mirrors(const governor::DeploymentView& view, Instant now) {
     const auto meter =
         std::find_if(view.meters.begin(), view.meters.end(), [&](const governor::MeterView& one) {
           return one.rule.unit == rule.unit && one.rule.window == rule.window &&
-                 one.rule.amount == rule.amount;
+                 one.rule.amount == rule.amount && one.rule.count == rule.count;
         });
     if (meter == view.meters.end()) continue;
     const std::int64_t sure = window.charged_between(now - rule.window + 2 * trip, now - trip, now);
@@ -679,6 +688,10 @@ void World::finish_report(Instant now) {
         fmt::format("{} attempts are still open at the provider", provider_.counters().inflight));
   }
   report_.waits = sum_up(waits_);
+  if (snapshot_.deployments.empty()) return;
+  for (const governor::MeterView& meter : snapshot_.deployments.front().meters) {
+    if (meter.guessed) report_.learned.push_back(meter.rule);
+  }
 }
 
 }  // namespace weir::sim

@@ -101,7 +101,7 @@ class World {
   void progress(std::uint32_t call, Instant now);
   void refused(std::uint32_t call, Instant now);
   void end(std::uint32_t call, Kind kind, Instant now);
-  void tell_headers(Instant now);
+  void tell_headers(std::uint32_t call, Instant now);
   void restart(Instant now);
   // provider
   void reach(std::uint32_t call, Instant now);
@@ -139,6 +139,8 @@ class World {
   Instant queue_look_ = kNever;                                  ///< of the next `queue` event
   std::int64_t left_queue_ = 0;  ///< attempts whose caller went while they waited there
   HeaderTeller headers_;
+  /// The headers of answers that have not come yet: what they say was true at admission.
+  std::map<std::uint32_t, Signal> written_;
   emulator::model::LatencyModel latency_;
   emulator::model::FaultModel faults_;
   std::unique_ptr<GovernorPort> port_;
