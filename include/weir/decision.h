@@ -72,6 +72,8 @@ struct Grant {
   Decision decision = Decision::admitted;
   Duration queued{0};
   std::int32_t attempt = 1;  ///< 1 for the first
+  /// The cap per choice to send with the request, which had none; absent: send it as it is.
+  std::optional<std::int64_t> propose_max_tokens;
   /// observe mode: what enforce would have done, and the limit that would have
   std::optional<Decision> would_have;
   std::optional<Duration> would_wait;  ///< until its limit had room; absent: not at all, or never

@@ -84,7 +84,11 @@ struct DeploymentView {
   std::int64_t rejections = 0;  ///< provider 429s
   double bytes_per_token = 0;
   double mean_output_tokens = 0;
+  double p95_output_tokens = 0;
   double estimate_error_ratio = 0;  ///< moving mean of (estimated - actual) / actual, total tokens
+  double output_bias_ratio = 0;     ///< (mean estimates - outputs) / outputs of some 1000 answers
+  double p95_coverage_ratio = 0;    ///< share of them within their estimated 95 % quantile; 0: none
+  double cached_input_ratio = 0;    ///< share of the input that came from the provider's cache
   Duration guard{0};
 };
 
@@ -112,6 +116,17 @@ struct CallerLimit {
 struct CallerLimits {
   std::optional<CallerLimit> requests;
   std::optional<CallerLimit> tokens;
+};
+
+/// A tenant whose calls are settled at more than they were charged, again and again: over about its
+/// last hundred calls with reported usage half as much again, told once until it falls below a
+/// fifth more. Units: tokens, of those calls, older ones counted for less.
+struct DebtAlarm {
+  std::string tenant;
+  std::string deployment;
+  Unit unit = Unit::output_tokens;  ///< input_tokens or output_tokens
+  double charged = 0;
+  double settled = 0;
 };
 
 /// Decides who may send what, when, and on whose quota.
@@ -180,6 +195,11 @@ class Governor {
   [[nodiscard]] CallerLimits caller_limits(NodeId leaf, ProfileId profile, Instant now) const;
 
   void snapshot(Snapshot& into, Instant now) const;
+
+  /// Whether `take_debt_alarms` has something. Allocates nothing.
+  [[nodiscard]] bool has_debt_alarms() const;
+  /// The alarms since the last call, at most 64: further ones are left out.
+  std::vector<DebtAlarm> take_debt_alarms();
   [[nodiscard]] const Policy& policy() const;
 
  private:

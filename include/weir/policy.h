@@ -66,8 +66,10 @@ struct Candidate {
   std::int32_t weight = 1;
 };
 
-/// Which estimate of the output is reserved.
-enum class OutputEstimate : std::uint8_t { mean, max_tokens };
+/// Which estimate of the output is reserved: the mean of what the caller's answers were, the
+/// caller's own cap, or what 95 in 100 of its answers stay below.
+enum class OutputEstimate : std::uint8_t { mean, max_tokens, p95 };
+std::string_view name(OutputEstimate estimate);
 
 /// A model profile: what clients name in "model". At most 8 candidates.
 struct ProfilePolicy {
@@ -76,6 +78,12 @@ struct ProfilePolicy {
   std::vector<Candidate> candidates;
   std::optional<ClassId> traffic_class;
   OutputEstimate output = OutputEstimate::mean;
+  /// Until 20 answers of a deployment are known. max_tokens: the caller's cap or, without one,
+  /// three times the deployment's starting mean. Anything else: that mean.
+  OutputEstimate unknown = OutputEstimate::mean;
+  /// Where the caller gives no cap and the provider charges the cap at admission, the grant names
+  /// one to send: what 99 in 100 of the caller's answers stay below, with room.
+  bool propose_max_tokens = false;
 };
 
 /// A node of the hierarchy with its own limits. Parents stand before children.

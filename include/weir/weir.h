@@ -96,9 +96,9 @@ WEIR_API int32_t weir_policy_limit_class(weir_policy* policy, uint32_t traffic_c
                                          const weir_rule* rule);
 
 /// Adds a model: what calls ask for, served by the deployments that `weir_policy_add_candidate`
-/// names. `reserve_max` not 0: the caller's cap is reserved as output, not the learned mean.
+/// names. `reserve`: a WEIR_RESERVE_…, what is reserved as output.
 /// At most 1024. Errors: NULL, RANGE, DUPLICATE, TOO_MANY, MEMORY.
-WEIR_API int32_t weir_policy_add_model(weir_policy* policy, const char* name, int32_t reserve_max,
+WEIR_API int32_t weir_policy_add_model(weir_policy* policy, const char* name, int32_t reserve,
                                        uint32_t* id);
 
 /// Adds a limit of the program's own to a model. Errors: as `weir_policy_add_rule`.

@@ -69,6 +69,10 @@ enum {
 /// calls in flight as well; shaping keeps every limit and spaces departures.
 enum { WEIR_PASSTHROUGH, WEIR_RETRY, WEIR_RATE, WEIR_SHAPING };
 
+/// Which estimate of the output is reserved: the learned mean of the caller's answers, the caller's
+/// own cap, or what 95 in 100 of its answers stay below.
+enum { WEIR_RESERVE_MEAN, WEIR_RESERVE_MAX_TOKENS, WEIR_RESERVE_P95 };
+
 /// Enforce delays and refuses; observe accounts, and says what enforce would have done.
 enum { WEIR_ENFORCE, WEIR_OBSERVE };
 

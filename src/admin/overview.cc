@@ -116,7 +116,11 @@ void append_deployments(JsonWriter& json, const State& state) {
     append_counts(json, found == sums.end() ? Counts{} : found->second);
     json.member("bytes_per_token", view.bytes_per_token);
     json.member("mean_output_tokens", view.mean_output_tokens);
+    json.member("p95_output_tokens", view.p95_output_tokens);
     json.member("estimate_error_ratio", view.estimate_error_ratio);
+    json.member("output_bias_ratio", view.output_bias_ratio);
+    json.member("p95_coverage_ratio", view.p95_coverage_ratio);
+    json.member("cached_input_ratio", view.cached_input_ratio);
     json.member("guard_seconds", to_seconds(view.guard));
     json.key("meters").begin_array();
     for (const auto& meter : view.meters) append_meter(json, meter);

@@ -57,6 +57,15 @@ std::string_view name(Strategy strategy) {
   return "shaping";
 }
 
+std::string_view name(OutputEstimate estimate) {
+  switch (estimate) {
+    case OutputEstimate::mean: return "mean";
+    case OutputEstimate::max_tokens: return "max_tokens";
+    case OutputEstimate::p95: return "p95";
+  }
+  return "mean";
+}
+
 std::string_view name(Mode mode) {
   switch (mode) {
     case Mode::enforce: return "enforce";

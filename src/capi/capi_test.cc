@@ -241,7 +241,10 @@ TEST_F(CApi, NodesClassesAndModelsAreChecked) {
   EXPECT_EQ(weir_policy_add_class(policy, &traffic_class, &id), WEIR_OK);
   EXPECT_EQ(weir_policy_add_class(policy, &traffic_class, &id), WEIR_ERROR_DUPLICATE);
   std::uint32_t model = WEIR_NONE;
-  EXPECT_EQ(weir_policy_add_model(policy, "chat", 0, &model), WEIR_OK);
+  for (const std::int32_t odd : {WEIR_RESERVE_MEAN - 1, WEIR_RESERVE_P95 + 1}) {
+    EXPECT_EQ(weir_policy_add_model(policy, "chat", odd, &model), WEIR_ERROR_RANGE);
+  }
+  EXPECT_EQ(weir_policy_add_model(policy, "chat", WEIR_RESERVE_P95, &model), WEIR_OK);
   EXPECT_EQ(weir_governor_apply(governor, policy, 0), WEIR_ERROR_NOT_FOUND)
       << "a model without a deployment";
   EXPECT_EQ(weir_policy_add_candidate(policy, model, 1, 0, 1), WEIR_ERROR_NOT_FOUND);

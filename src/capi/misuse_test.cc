@@ -95,7 +95,7 @@ void draw_policy(Draw& draw, weir_policy* policy) {
     const weir_rule limit = draw_rule(draw);
     weir_policy_limit_node(policy, node, &limit);
     std::uint32_t model = 0;
-    weir_policy_add_model(policy, name, draw.small(1), &model);
+    weir_policy_add_model(policy, name, draw.small(WEIR_RESERVE_P95), &model);
     for (std::uint32_t to = 0; to < 3; ++to) {
       weir_policy_add_candidate(policy, model, to, draw.small(2), draw.small(3));
     }

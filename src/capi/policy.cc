@@ -333,16 +333,20 @@ int32_t weir_policy_limit_class(weir_policy* policy, uint32_t traffic_class,
   });
 }
 
-int32_t weir_policy_add_model(weir_policy* policy, const char* name, int32_t reserve_max,
+int32_t weir_policy_add_model(weir_policy* policy, const char* name, int32_t reserve,
                               uint32_t* id) {
   return guarded(policy, [&](weir_policy& to) {
     if (id == nullptr) return plain(to, WEIR_ERROR_NULL);
     if (const int32_t bad = check_name(to, name); bad != WEIR_OK) return bad;
+    if (reserve < WEIR_RESERVE_MEAN || reserve > WEIR_RESERVE_P95) {
+      return out_of_range(to, "reserve", "a WEIR_RESERVE_ value");
+    }
     if (named(to.policy.profiles, name)) return taken(to, "the model", name);
     if (to.policy.profiles.size() >= kMostModels) return too_many(to, "models", kMostModels);
     ProfilePolicy made;
     made.name = name;
-    if (reserve_max != 0) made.output = OutputEstimate::max_tokens;
+    if (reserve == WEIR_RESERVE_MAX_TOKENS) made.output = OutputEstimate::max_tokens;
+    if (reserve == WEIR_RESERVE_P95) made.output = OutputEstimate::p95;
     to.policy.profiles.push_back(std::move(made));
     to.model_limits.emplace_back();
     *id = last_of(to.policy.profiles.size());

@@ -31,7 +31,9 @@
 #include "load/workload.h"
 #include "sim/claims.h"
 #include "sim/compare.h"
+#include "sim/estimates.h"
 #include "sim/harness.h"
+#include "sim/workload.h"
 
 namespace weir::cli {
 namespace {
@@ -189,6 +191,25 @@ int print_claims(const Choice& choice) {
   return kDone;
 }
 
+/// How well the estimator foresees the outputs of a trace.
+int print_estimates(const Choice& choice) {
+  const sim::RunOptions& options = choice.sim;
+  if (options.trace.empty() || !choice.scenario.empty() || !choice.strategy.empty() ||
+      !options.style.empty() || !options.load.empty() || !options.report.empty() ||
+      !options.ablations.empty() || options.compare || !options.seeds.empty()) {
+    fmt::print(choice.err, "weir sim estimates takes --trace FILE and --json, nothing else\n");
+    return kUsage;
+  }
+  const auto rows = sim::read_trace(options.trace);
+  if (!rows) {
+    fmt::print(choice.err, "weir sim: {}\n", rows.error().text);
+    return kInvalidConfig;
+  }
+  const sim::TraceEstimates measured = sim::replay_estimates(*rows);
+  choice.out << (options.json ? sim::estimates_json(measured) : sim::estimates_table(measured));
+  return measured.missed().empty() ? kDone : kFailed;
+}
+
 int simulate(Choice& choice) {
   const auto refuse = [&choice](std::string_view why, int code) {
     fmt::print(choice.err, "weir sim{}\n", why);
@@ -200,6 +221,7 @@ int simulate(Choice& choice) {
     };
   }
   if (choice.sim_what == "claims") return print_claims(choice);
+  if (choice.sim_what == "estimates") return print_estimates(choice);
   if (!choice.sim_what.empty()) {
     return refuse(fmt::format(": there is no '{}'; see 'weir sim --help'", choice.sim_what),
                   kUsage);
@@ -256,7 +278,8 @@ void add_sim(CLI::App& app, Choice& choice) {
                    "Add the governor without this; means --compare: " + sim::ablation_names())
       ->type_name("NAME");
   command->add_option("what", choice.sim_what,
-                      "claims: measure the published figures; takes no scenario");
+                      "claims: measure the published figures; estimates: how well the outputs of "
+                      "a --trace are foreseen; both take no scenario");
   command->add_option("--seed", choice.sim.seeds, "Only these seeds")->type_name("N");
   command->add_option("--style", choice.sim.style, "Only this style of rules")->type_name("NAME");
   command->add_option("--load", choice.sim.load, "Only this load; of a comparison: as 120%")

@@ -235,8 +235,8 @@ class Printer {
     line(2, "deployments: [{}]", list);
     if (profile.traffic_class) line(2, "class: {}", class_name(*profile.traffic_class));
     limits(2, config_.policy.nodes[profile.node.value()].limits);
-    line(2, "estimate: {{output: {}}}",
-         profile.output == OutputEstimate::mean ? "mean" : "max_tokens");
+    line(2, "estimate: {{output: {}, unknown: {}, propose_max_tokens: {}}}",
+         weir::name(profile.output), weir::name(profile.unknown), profile.propose_max_tokens);
   }
 
   std::string class_name(ClassId id) const { return word(config_.policy.classes[id.value()].name); }

@@ -249,5 +249,30 @@ TEST(FindKey, FindsItsOwnAndNothingElse) {
   EXPECT_FALSE(find_key(Config{}, "weir-one"));
 }
 
+TEST(PolicyOfConfig, EstimatesAreTheModels) {
+  const auto estimate = [](std::string_view members) {
+    std::string text = base();
+    const std::string_view model = "{deployments: [{to: chat}]";
+    const auto at = text.find(model);
+    EXPECT_NE(at, std::string::npos);
+    return text.insert(at + model.size(), ", estimate: {" + std::string(members) + "}");
+  };
+  const Loaded loaded =
+      load_text(estimate("output: p95, unknown: max_tokens, propose_max_tokens: true"));
+  ASSERT_TRUE(loaded.config);
+  const ProfilePolicy& profile = loaded.config->policy.profiles.front();
+  EXPECT_EQ(profile.output, OutputEstimate::p95);
+  EXPECT_EQ(profile.unknown, OutputEstimate::max_tokens);
+  EXPECT_TRUE(profile.propose_max_tokens);
+  EXPECT_NE(loaded.effective.find(
+                "estimate: {output: p95, unknown: max_tokens, propose_max_tokens: true}"),
+            std::string::npos);
+  const Loaded plain = load_text(estimate("output: mean"));
+  ASSERT_TRUE(plain.config);
+  EXPECT_EQ(plain.config->policy.profiles.front().unknown, OutputEstimate::mean);
+  EXPECT_FALSE(plain.config->policy.profiles.front().propose_max_tokens);
+  EXPECT_NE(faults_of(estimate("output: p99")).find("estimate.output"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace weir::config

@@ -248,9 +248,12 @@ class Models {
     ProfilePolicy profile;
     profile.name = name;
     profile.traffic_class = class_of(section, config_.policy, faults_);
-    if (section.section("estimate").text("output") == "max_tokens") {
-      profile.output = OutputEstimate::max_tokens;
+    const Section estimate = section.section("estimate");
+    for (const OutputEstimate kind : {OutputEstimate::max_tokens, OutputEstimate::p95}) {
+      if (estimate.text("output") == weir::name(kind)) profile.output = kind;
+      if (estimate.text("unknown") == weir::name(kind)) profile.unknown = kind;
     }
+    profile.propose_max_tokens = estimate.boolean("propose_max_tokens");
     const std::vector<Section> candidates = section.sections("deployments");
     constexpr std::size_t kMost = 8;
     if (candidates.size() > kMost) {

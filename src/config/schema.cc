@@ -476,20 +476,24 @@ constexpr Field kEstimate[] = {
      .later_choices = "exact"},
     {.key = "output",
      .type = Type::choice,
-     .doc = "What is reserved for the output",
+     .doc = "What is reserved for the output: the mean of the caller's answers, what 95 in 100 of "
+            "them stay below, or the caller's cap",
      .fallback = "mean",
-     .choices = "mean|max_tokens",
-     .later_choices = "p95"},
+     .choices = "mean|p95|max_tokens"},
     {.key = "unknown",
      .type = Type::choice,
-     .doc = "Where no mean is known yet",
-     .choices = "max_tokens",
-     .later = true},
+     .doc = "What is reserved until a deployment has given 20 answers: 256 tokens at most, or the "
+            "caller's cap (768 tokens where it has none)",
+     .fallback = "mean",
+     .choices = "mean|max_tokens"},
     {.key = "propose_max_tokens",
      .type = Type::boolean,
-     .doc = "Adds a max_tokens where none is",
-     .later = true,
-     .harmless = "false"},
+     .doc =
+         "Adds a max_tokens where the caller gives none and the provider charges it at admission "
+         "(count: reserve or reserve_refund): what 99 in 100 of the caller's answers stay below, "
+         "and a quarter more; at least 256, and none before 200 answers are known. Answers may "
+         "be cut short by it",
+     .fallback = "false"},
 };
 constexpr Record kEstimateRecord = {"estimate", "Estimates before the call", kEstimate};
 

@@ -38,6 +38,10 @@ struct RequestFacts {
   /// Where and what to splice so that a streamed answer carries usage; none if asked already, or
   /// not a stream. Existing members of stream_options are kept.
   std::optional<Splice> ask_usage;
+  /// Where a cap on the output goes if one is proposed; none if the caller gave one, or the
+  /// operation has none. `with` empty: the number stands there alone, in place of a null. Else
+  /// `with` is a member's name without its quotes, to be put in with number and comma.
+  std::optional<Splice> propose_cap;
   std::string end_user;  ///< "user", bounded to 256 bytes
 };
 

@@ -75,6 +75,7 @@ class Reader {
   void read_end_user(ondemand::value value);
   void finish();
   void ask_for_usage();
+  void note_null_cap(ondemand::value& value);
 
   bool seen(Param param);
   bool broken(error_code error);
@@ -93,6 +94,7 @@ class Reader {
   std::size_t opening_ = 0;  ///< offset of the body's first brace
   std::int64_t prompts_ = 1;
   std::optional<std::int64_t> max_tokens_, max_completion_tokens_, n_, best_of_;
+  std::optional<Splice> null_cap_;          ///< a cap that is given as null
   std::optional<Splice> include_usage_at_;  ///< inside an existing stream_options
 };
 
@@ -185,8 +187,10 @@ bool Reader::read_member(std::string_view key, ondemand::value value) {
     case Param::model: return read_model(value);
     case Param::stream: return read_stream(value);
     case Param::stream_options: return read_stream_options(value);
-    case Param::max_tokens: return read_count(key, value, least, max_tokens_);
-    case Param::max_completion_tokens: return read_count(key, value, least, max_completion_tokens_);
+    case Param::max_tokens: note_null_cap(value); return read_count(key, value, least, max_tokens_);
+    case Param::max_completion_tokens:
+      note_null_cap(value);
+      return read_count(key, value, least, max_completion_tokens_);
     case Param::n: return read_count(key, value, 1, n_);
     case Param::best_of: return read_count(key, value, 1, best_of_);
   }
@@ -308,6 +312,11 @@ bool Reader::read_count(std::string_view param, ondemand::value value, std::int6
   }
   into = whole;
   return true;
+}
+
+void Reader::note_null_cap(ondemand::value& value) {
+  const std::string_view token = token_of(value);
+  if (token == "null") null_cap_ = Splice{offset_of(token), token.size(), {}};
 }
 
 bool Reader::read_inputs(ondemand::value value) {
@@ -515,6 +524,10 @@ void Reader::finish() {
     return;
   }
   demand.max_output_tokens = max_completion_tokens_ ? max_completion_tokens_ : max_tokens_;
+  if (!demand.max_output_tokens) {
+    // A second member of the name would leave it to the provider which of them holds.
+    facts_.propose_cap = null_cap_ ? null_cap_ : Splice{opening_ + 1, 0, "max_tokens"};
+  }
   demand.choices = saturating_multiply(std::max(n_.value_or(1), best_of_.value_or(1)), prompts_);
   if (demand.streaming && !facts_.include_usage_asked) ask_for_usage();
 }

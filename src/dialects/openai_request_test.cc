@@ -369,5 +369,22 @@ TEST(OpenAi, Operations) {
   EXPECT_FALSE(openai().operation("POST", "/v1/audio/speech"));
 }
 
+TEST(OpenAiRequest, SaysWhereAProposedCapGoes) {
+  const std::string_view none = R"({"model":"m","messages":[]})";
+  auto facts = good(none);
+  ASSERT_TRUE(facts.propose_cap);
+  EXPECT_EQ(facts.propose_cap->offset, 1U);
+  EXPECT_EQ(facts.propose_cap->length, 0U);
+  EXPECT_EQ(facts.propose_cap->with, "max_tokens");
+  const std::string_view null = R"({"model":"m", "max_tokens": null ,"messages":[]})";
+  facts = good(null);
+  ASSERT_TRUE(facts.propose_cap) << "null is as good as absent";
+  EXPECT_EQ(null.substr(facts.propose_cap->offset, facts.propose_cap->length), "null");
+  EXPECT_EQ(facts.propose_cap->with, "");
+  EXPECT_FALSE(good(R"({"model":"m","max_tokens":5})").propose_cap);
+  EXPECT_FALSE(good(R"({"model":"m","max_tokens":null,"max_completion_tokens":5})").propose_cap);
+  EXPECT_FALSE(good(R"({"model":"e","input":"x"})", Operation::embedding).propose_cap);
+}
+
 }  // namespace
 }  // namespace weir::dialects

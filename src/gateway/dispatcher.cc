@@ -194,11 +194,19 @@ governor::Settled Dispatcher::settle(CallId call, const Settlement& settlement, 
   Due due;
   const auto settled = core_.with([&](Core& core) {
     const auto answer = core.governor.settle(call, settlement, now, charged);
+    if (core.governor.has_debt_alarms()) debt_alarms_.store(true, std::memory_order_relaxed);
     collect(core, now, due);
     return answer;
   });
   deliver(due);
   return settled;
+}
+
+std::vector<governor::DebtAlarm> Dispatcher::take_debt_alarms() {
+  return core_.with([&](Core& core) {
+    debt_alarms_.store(false, std::memory_order_relaxed);
+    return core.governor.take_debt_alarms();
+  });
 }
 
 void Dispatcher::cancel(CallId call, Instant now) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -83,6 +84,12 @@ class Dispatcher {
                            Usage* charged = nullptr);
   void cancel(CallId call, Instant now);
 
+  /// Whether there may be alarms to take; cheap, without the lock.
+  [[nodiscard]] bool has_debt_alarms() const {
+    return debt_alarms_.load(std::memory_order_relaxed);
+  }
+  std::vector<governor::DebtAlarm> take_debt_alarms();
+
   /// The limits of a caller as they stand now. Absent: `plan`, to which the ids belong, is no
   /// longer the one in force.
   std::optional<governor::CallerLimits> caller_limits(NodeId leaf, ProfileId profile,
@@ -118,6 +125,7 @@ class Dispatcher {
   void deliver(Due& due);
 
   Guarded<Core> core_;
+  std::atomic<bool> debt_alarms_{false};
   Guarded<std::vector<std::shared_ptr<Mailbox>>> mailboxes_;
   Wake wake_;
 };

@@ -54,6 +54,20 @@ governor::Snapshot Gateway::observe(Instant now) {
   return snapshot;
 }
 
+void Gateway::tell_debts() {
+  const auto plan = dispatcher_.plan();
+  for (const governor::DebtAlarm& alarm : dispatcher_.take_debt_alarms()) {
+    meters_.debt_alarms.with({alarm.deployment, plan->tenant_label(alarm.tenant), name(alarm.unit)})
+        .add();
+    log_.write(telemetry::LogLevel::warn, "estimate_debt",
+               {{"tenant", std::string_view(alarm.tenant)},
+                {"deployment", std::string_view(alarm.deployment)},
+                {"metric", name(alarm.unit)},
+                {"charged", static_cast<std::int64_t>(alarm.charged)},
+                {"settled", static_cast<std::int64_t>(alarm.settled)}});
+  }
+}
+
 std::uint64_t Gateway::next_seed() {
   constexpr std::uint64_t kStep = 0xd1342543de82ef95ULL;
   return seed_.fetch_add(kStep, std::memory_order_relaxed);

@@ -63,6 +63,9 @@ class Gateway {
   /// The governor's state; the gauges of the metrics are set to it.
   governor::Snapshot observe(Instant now);
 
+  /// Counts and logs the tenants whose calls cost more than they were charged at admission.
+  void tell_debts();
+
   Dispatcher& dispatcher() { return dispatcher_; }
   Meters& meters() { return meters_; }
   telemetry::Log& log() { return log_; }

@@ -60,6 +60,20 @@ Meters::Meters(telemetry::Registry& metrics)
       estimate_error(metrics.gauge("weir_estimate_error_ratio",
                                    "Moving mean of (estimated - actual) / actual tokens.",
                                    {"deployment"})),
+      output_bias(metrics.gauge("weir_estimate_output_bias_ratio",
+                                "Output means against reported outputs of some 1000 answers: "
+                                "(estimated - actual) / actual tokens.",
+                                {"deployment"})),
+      p95_coverage(metrics.gauge("weir_estimate_p95_coverage_ratio",
+                                 "Share of some 1000 answers within their estimated 95 % quantile.",
+                                 {"deployment"})),
+      cached_input(metrics.gauge("weir_cached_input_ratio",
+                                 "Share of the input that came from the provider's cache.",
+                                 {"deployment"})),
+      debt_alarms(metrics.counter("weir_estimate_debt_alarms_total",
+                                  "Times a tenant's calls settled at half as much again as they "
+                                  "were charged, over about a hundred of them.",
+                                  {"deployment", "tenant", "unit"})),
       quota_used(metrics.gauge("weir_quota_used_ratio",
                                "Share of the tightest limit that is used or granted.",
                                {"deployment", "unit"})),
@@ -87,8 +101,8 @@ Meters::Meters(telemetry::Registry& metrics)
                                {"version", "commit"})) {}
 
 void Meters::show(const governor::Snapshot& snapshot, const Plan& plan) {
-  for (auto* family :
-       {&queue_depth, &queue_oldest, &estimate_error, &quota_used, &reserved, &inflight}) {
+  for (auto* family : {&queue_depth, &queue_oldest, &estimate_error, &output_bias, &p95_coverage,
+                       &cached_input, &quota_used, &reserved, &inflight}) {
     family->clear();
   }
   for (const auto& view : snapshot.classes) {
@@ -100,6 +114,10 @@ void Meters::show(const governor::Snapshot& snapshot, const Plan& plan) {
     const auto label = deployment_name(plan, view.deployment);
     inflight.with({label}).set(static_cast<double>(view.inflight));
     estimate_error.with({label}).set(view.estimate_error_ratio);
+    output_bias.with({label}).set(view.output_bias_ratio);
+    // Nothing covered is not the same as nothing known.
+    if (view.p95_coverage_ratio > 0) p95_coverage.with({label}).set(view.p95_coverage_ratio);
+    cached_input.with({label}).set(view.cached_input_ratio);
     for (const auto& meter : view.meters) {
       // Several windows of one unit are one series: the fullest of them.
       const auto unit = name(meter.rule.unit);

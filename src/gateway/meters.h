@@ -35,6 +35,10 @@ class Meters {
   telemetry::Family<telemetry::Histogram>& per_token;
   telemetry::Family<telemetry::Counter>& tokens;
   telemetry::Family<telemetry::Gauge>& estimate_error;
+  telemetry::Family<telemetry::Gauge>& output_bias;
+  telemetry::Family<telemetry::Gauge>& p95_coverage;
+  telemetry::Family<telemetry::Gauge>& cached_input;
+  telemetry::Family<telemetry::Counter>& debt_alarms;
   telemetry::Family<telemetry::Gauge>& quota_used;
   telemetry::Family<telemetry::Gauge>& reserved;
   telemetry::Family<telemetry::Gauge>& inflight;

@@ -227,14 +227,30 @@ void Session::on_event(const governor::Event& event, const std::shared_ptr<const
   send(std::get<Grant>(event.what));
 }
 
+void Session::build_cap() {
+  cap_text_.clear();
+  if (!grant_.propose_max_tokens || !facts_.propose_cap) return;
+  const std::string_view member = facts_.propose_cap->with;
+  const auto cap = *grant_.propose_max_tokens;
+  if (member.empty()) {
+    cap_text_ = fmt::format("{}", cap);
+    return;
+  }
+  // OpenAI's newer models know the cap of a chat by its newer name only; what is compatible with
+  // it often knows the older one only.
+  const auto& provider = plan_->provider(plan_->deployment(grant_.deployment).provider);
+  const bool newer = provider.kind == "openai" && facts_.operation == dialects::Operation::chat;
+  cap_text_ = fmt::format("\"{}\":{},", newer ? "max_completion_tokens" : member, cap);
+}
+
 void Session::build_body(std::string_view model_literal) {
-  // Pieces of the client's body around the splices, which are at most two and do not overlap.
+  // Pieces of the client's body around the splices, which are at most three and do not overlap.
   struct Cut {
     std::size_t offset;
     std::size_t length;
     std::string_view with;
   };
-  std::array<Cut, 2> cuts{};
+  std::array<Cut, 3> cuts{};
   std::size_t count = 0;
   if (!model_literal.empty()) {
     cuts[count++] = {facts_.model_offset, facts_.model_length, model_literal};
@@ -242,7 +258,12 @@ void Session::build_body(std::string_view model_literal) {
   if (facts_.ask_usage) {
     cuts[count++] = {facts_.ask_usage->offset, facts_.ask_usage->length, facts_.ask_usage->with};
   }
-  if (count == 2 && cuts[1].offset < cuts[0].offset) std::swap(cuts[0], cuts[1]);
+  build_cap();
+  if (!cap_text_.empty()) {
+    cuts[count++] = {facts_.propose_cap->offset, facts_.propose_cap->length, cap_text_};
+  }
+  std::stable_sort(cuts.begin(), cuts.begin() + static_cast<std::ptrdiff_t>(count),
+                   [](const Cut& left, const Cut& right) { return left.offset < right.offset; });
   auto& pieces = buffers_->pieces;
   pieces.clear();
   std::size_t at = 0;

@@ -79,6 +79,7 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   void send(const Grant& grant);
   void build_provider_head(std::size_t body_size);
   void build_body(std::string_view model_literal);
+  void build_cap();
 
   // session_relay.cc: the answer
   void begin_relay(const http::ResponseHead& head);
@@ -131,6 +132,7 @@ class Session final : public http::Session, public http::ResponseSink, public Re
   // the request
   std::string_view body_;
   dialects::RequestFacts facts_;
+  std::string cap_text_;                       ///< what is put into the body for a proposed cap
   const config::VirtualKey* key_ = nullptr;    ///< null: auth is none
   std::shared_ptr<const Plan> identity_plan_;  ///< keeps `key_` alive after a reload
   std::string query_;

@@ -89,6 +89,7 @@ void Session::settle(Ending ending) {
   const Instant at = now();
   Usage charged;
   context_.gateway.dispatcher().settle(call_.release(), settlement, at, &charged);
+  if (context_.gateway.dispatcher().has_debt_alarms()) context_.gateway.tell_debts();
   // Also what no provider reported: a caller that leaves early is charged for what was made.
   if (charged.input_tokens > 0 || charged.output_tokens > 0) {
     context_.series.count_tokens(*plan_, grant_.deployment, plan_->tenant_label(tenant()), class_,
@@ -260,6 +261,7 @@ void Session::record(std::string_view outcome, std::uint16_t status) {
              {"model_profile", std::string_view(profile_name_)},
              {"deployment", deployment},
              {"attempts", std::int64_t{attempts_}},
+             {"proposed_max_tokens", std::int64_t{grant_.propose_max_tokens.value_or(0)}},
              {"queue_ms", std::int64_t{grant_.queued / std::chrono::milliseconds(1)}},
              {"total_ms", std::int64_t{whole / std::chrono::milliseconds(1)}}});
 }

@@ -115,6 +115,9 @@ void Session::append_own_fields(std::string& out, bool has_request_id) {
                      non_negative(grant_.reserved.input_tokens));
   http::append_field(out, "x-weir-reserved-output-tokens",
                      non_negative(grant_.reserved.output_tokens));
+  if (grant_.propose_max_tokens && !cap_text_.empty()) {
+    http::append_field(out, "x-weir-max-tokens", non_negative(*grant_.propose_max_tokens));
+  }
   append_limit_fields(out, limits_);
   if (!keep_alive_) {
     http::append_field(out, "connection", "close");

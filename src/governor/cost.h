@@ -17,8 +17,11 @@ inline constexpr std::int64_t kMaxTokens = std::int64_t{1} << 40U;
 struct Cost {
   std::int64_t input = 0;           ///< estimated
   std::int64_t output = 0;          ///< estimated: min(max_tokens, learned mean), times choices
+  std::int64_t cached_input = 0;    ///< the part of `input` expected to come from a cache
   std::int64_t reserve_output = 0;  ///< what a provider that reserves at admission charges
+  std::int64_t proposed = 0;        ///< max_tokens that the request is sent with; 0: as it is
   bool produces_output = true;
+  bool cached_counts = true;  ///< the provider counts cached input
   bool silent = false;  ///< what it produces is not heard of before it ends
 
   /// What a meter holds from the grant on. A rule that counts output later (`settle`, `realtime`)
@@ -39,6 +42,7 @@ struct Actual {
   std::int64_t output = 0;
   bool request_counted = true;  ///< the attempt stays charged against request rules
   bool tokens_charged = true;   ///< false: the provider charged no tokens at all
+  bool reported = false;  ///< the provider said so; otherwise it is what was estimated or seen
 
   [[nodiscard]] std::int64_t of(Unit unit) const;
 };
@@ -61,12 +65,13 @@ inline std::int64_t Cost::admitted(Unit unit, Counting count, Side side) const {
 inline std::int64_t Cost::paced(Unit unit, Counting count) const {
   const bool reserves = count == Counting::reserve;
   const std::int64_t out = count == Counting::input ? 0 : (reserves ? reserve_output : output);
+  const std::int64_t in = cached_counts ? input : input - cached_input;
   switch (unit) {
     case Unit::requests: return 1;
     case Unit::concurrency: return 0;
-    case Unit::input_tokens: return input;
+    case Unit::input_tokens: return in;
     case Unit::output_tokens: return out;
-    case Unit::total_tokens: return input + out;
+    case Unit::total_tokens: return in + out;
   }
   return 0;
 }

@@ -97,7 +97,7 @@ Governor::Impl::Try Governor::Impl::attempt(std::uint32_t slot, Instant now, con
   Try outcome;
   const bool observe = observes(record.call);
   const auto cost_on = [&](std::uint32_t deployment) {
-    return terms.deployments[deployment].state->estimator.cost(record.call.demand, profile.output);
+    return terms.cost(record.call, deployment);
   };
   const Cost first = known != nullptr ? *known : cost_on(profile.candidates.front().deployment);
   if (!observe) {
@@ -235,6 +235,7 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
   record.grant.reserved = {cost.input, cost.output};
   record.grant.queued = saturating_sub(now, record.submitted);
   record.grant.attempt = record.attempt;
+  if (cost.proposed > 0) record.grant.propose_max_tokens = cost.proposed;
   record.grant.limit = record.limit;
   record.grant.decision = spilled         ? Decision::spilled
                           : record.waited ? Decision::queued
@@ -280,7 +281,7 @@ Governor::Impl::Start Governor::Impl::earliest(const Call& call, Instant now) co
   Start best;
   for (const CandidateTerms& candidate : profile.candidates) {
     const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
-    const Cost cost = deployment.state->estimator.cost(call.demand, profile.output);
+    const Cost cost = terms.cost(call, candidate.deployment);
     Start here;
     here.optimistic = here.realistic = now;
     here.deployment = candidate.deployment;

@@ -105,8 +105,7 @@ std::optional<Governor::Impl::TooLarge> Governor::Impl::never_fits(const Call& c
   for (const CandidateTerms& candidate : profile.candidates) {
     const DeploymentTerms& deployment = terms.deployments[candidate.deployment];
     const bool is_first = &candidate == profile.candidates.data();
-    const Cost cost =
-        is_first ? first_cost : deployment.state->estimator.cost(call.demand, profile.output);
+    const Cost cost = is_first ? first_cost : terms.cost(call, candidate.deployment);
     std::optional<TooLarge> here;
     const auto visit = [&](const MeterRef& ref) {
       if (!ref.gates || ref.shared->belief.guessed || !cost.concerns(ref.claim.unit)) return true;
@@ -148,7 +147,7 @@ Outcome Governor::Impl::submit(const Call& call, Instant now) {
   }
   const ProfileTerms& profile = terms_->profiles[call.profile.value()];
   const std::uint32_t first = profile.candidates.front().deployment;
-  const Cost cost = terms_->deployments[first].state->estimator.cost(call.demand, profile.output);
+  const Cost cost = terms_->cost(call, first);
   if (const std::optional<TooLarge> large = never_fits(call, cost)) {
     Refused refused = refuse(Decision::never_fits, large->limit, std::nullopt);
     refused.refusal.asked = large->asked;
@@ -195,8 +194,7 @@ Outcome Governor::Impl::refuse_or_queue(std::uint32_t slot, bool may_wait, const
   const ClassId class_id = record.call.traffic_class;
   const Start start = earliest(record.call, now);
   if (start.by != nullptr) record.limit = start.by->limit;
-  record.cost = terms_->deployments[start.deployment].state->estimator.cost(
-      record.call.demand, terms_->profiles[record.call.profile.value()].output);
+  record.cost = terms_->cost(record.call, start.deployment);
   const bool full =
       class_queued_[class_id.value()] >= terms_->policy->classes[class_id.value()].depth;
   const bool hopeless = !may_wait || start.optimistic > record.wait_until;
@@ -325,9 +323,9 @@ std::optional<Grant> Governor::Impl::grant_of(CallId id) const {
 Estimate Governor::Impl::estimate(DeploymentId deployment, const Demand& demand) const {
   if (deployment.value() >= terms_->deployments.size()) return {};
   const DeploymentTerms& terms = terms_->deployments[deployment.value()];
-  OutputEstimate kind = OutputEstimate::mean;
-  if (!terms.profiles.empty()) kind = terms_->profiles[terms.profiles.front()].output;
-  const Cost cost = terms.state->estimator.cost(demand, kind);
+  Asked asked;
+  if (!terms.profiles.empty()) asked.output = terms_->profiles[terms.profiles.front()].output;
+  const Cost cost = terms.state->estimator.cost(demand, asked);
   return {cost.input, cost.output};
 }
 
@@ -444,9 +442,14 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
     view.inflight = from.state->inflight;
     view.attempts = from.state->attempts;
     view.rejections = from.state->rejections;
-    view.bytes_per_token = from.state->estimator.bytes_per_token();
-    view.mean_output_tokens = from.state->estimator.mean_output();
-    view.estimate_error_ratio = from.state->estimator.error();
+    const EstimateView learned = from.state->estimator.view();
+    view.bytes_per_token = learned.bytes_per_token;
+    view.mean_output_tokens = learned.mean_output;
+    view.p95_output_tokens = learned.p95_output;
+    view.estimate_error_ratio = learned.error;
+    view.output_bias_ratio = learned.output_bias;
+    view.p95_coverage_ratio = learned.p95_coverage;
+    view.cached_input_ratio = learned.cached_ratio;
     view.guard = Duration{0};
     view.meters.resize(from.rules.size());
     std::size_t shown = 0;
@@ -512,6 +515,8 @@ CallerLimits Governor::caller_limits(NodeId leaf, ProfileId profile, Instant now
   return impl_->caller_limits(leaf, profile, now);
 }
 void Governor::snapshot(Snapshot& into, Instant now) const { impl_->snapshot(into, now); }
+bool Governor::has_debt_alarms() const { return impl_->has_debt_alarms(); }
+std::vector<DebtAlarm> Governor::take_debt_alarms() { return impl_->take_debt_alarms(); }
 const Policy& Governor::policy() const { return impl_->policy(); }
 
 }  // namespace weir::governor

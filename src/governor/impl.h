@@ -37,6 +37,8 @@ class Governor::Impl {
   [[nodiscard]] Estimate estimate(DeploymentId deployment, const Demand& demand) const;
   [[nodiscard]] CallerLimits caller_limits(NodeId leaf, ProfileId profile, Instant now);
   void snapshot(Snapshot& into, Instant now);
+  [[nodiscard]] bool has_debt_alarms() const { return !debt_alarms_.empty(); }
+  std::vector<DebtAlarm> take_debt_alarms() { return std::exchange(debt_alarms_, {}); }
   [[nodiscard]] const Policy& policy() const { return *terms_->policy; }
 
  private:
@@ -219,6 +221,7 @@ class Governor::Impl {
   // settlement.cc
   void finish(std::uint32_t slot, const Actual& actual, Instant now);
   void release_own(Record& record, const Actual& actual, Instant now);
+  void learn(const Record& record, const Settlement& settlement);
   [[nodiscard]] Actual actual_of(const Record& record, const Settlement& settlement) const;
   Settled settle_late(CallId id, const Settlement& settlement, Instant now, Usage* charged);
   void sent_late(CallId id, Instant now);
@@ -264,6 +267,7 @@ class Governor::Impl {
   std::vector<ReadyLane> passed_;
   std::vector<CallId> doomed_;  // queued calls whose profile a reload took away
   std::vector<std::shared_ptr<DeploymentState>> states_;
+  std::vector<DebtAlarm> debt_alarms_;
   std::vector<Tombstone> tombstones_;
   std::size_t next_tombstone_ = 0;
 };

@@ -648,7 +648,8 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
   const std::int64_t input = actual.tokens_charged ? actual.input : 0;
   const std::int64_t known_input = claim.unit == Unit::output_tokens ? 0 : input;
   const std::int64_t held_input = claim.unit == Unit::output_tokens ? 0 : cost.input;
-  if (actual.tokens_charged) {
+  // Without a report an estimate would be compared with itself.
+  if (actual.tokens_charged && actual.reported) {
     const bool ends_at_once = claim.unit == Unit::input_tokens || claim.count == Counting::input;
     learn(known_input - held_input, ends_at_once ? 0 : actual.output);
   }

@@ -9,6 +9,7 @@ namespace weir::governor {
 namespace {
 
 constexpr std::size_t kTombstones = 1024;
+constexpr std::size_t kDebtAlarms = 64;
 constexpr double kSpeedWeight = 1.0 / 64;
 constexpr int kLostAtOnce = 64;
 constexpr Duration kMaxHint = std::chrono::hours(24);
@@ -113,6 +114,7 @@ Actual Governor::Impl::actual_of(const Record& record, const Settlement& settlem
   if (settlement.ending == Ending::never_sent) return Actual{0, 0, false, false};
   if (settlement.reported) {
     const Usage& usage = *settlement.reported;
+    actual.reported = true;
     actual.input = std::clamp<std::int64_t>(usage.input_tokens, 0, kMaxTokens);
     actual.output = std::clamp<std::int64_t>(usage.output_tokens, 0, kMaxTokens);
     if (!policy.cached_input_counted && usage.cached_input_tokens) {
@@ -132,6 +134,20 @@ Actual Governor::Impl::actual_of(const Record& record, const Settlement& settlem
   actual.output = std::max(seen, record.cost.output);
   if (events > 0) actual.output = std::max<std::int64_t>(1, actual.output);
   return actual;
+}
+
+void Governor::Impl::learn(const Record& record, const Settlement& settlement) {
+  const Terms& terms = *record.terms;
+  const DeploymentTerms& deployment = terms.deployments[record.deployment];
+  const DebtNote note = deployment.state->estimator.learn(
+      record.call.demand, terms.asked(record.call, record.deployment), record.cost,
+      *settlement.reported, std::max(record.events, settlement.output_events));
+  if ((!note.input && !note.output) || debt_alarms_.size() >= kDebtAlarms) return;
+  const std::uint32_t tenant = terms.nodes[record.call.leaf.value()].tenant_node;
+  if (tenant >= terms.nodes.size()) return;
+  debt_alarms_.push_back(
+      {terms.policy->nodes[tenant].name, terms.policy->deployments[record.deployment].name,
+       note.output ? Unit::output_tokens : Unit::input_tokens, note.charged, note.settled});
 }
 
 void Governor::Impl::release_own(Record& record, const Actual& actual, Instant now) {
@@ -198,8 +214,7 @@ Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant 
   DeploymentState& state = *record->terms->deployments[record->deployment].state;
   if (settlement.reported && settlement.ending == Ending::completed) {
     state.failures_in_row = 0;
-    state.estimator.learn(record->call.demand, record->cost, *settlement.reported,
-                          std::max(record->events, settlement.output_events));
+    learn(*record, settlement);
   }
   finish(id.slot, actual, now);
   return Settled::settled;

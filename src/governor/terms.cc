@@ -45,6 +45,20 @@ MeterSettings own_settings(const Rule& rule) {
   return settings;
 }
 
+// FNV-1a. What is learned stays with a name over reloads, which may number things anew.
+std::uint64_t hash_of(std::string_view kind, std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  const auto mix = [&hash](std::string_view part) {
+    for (const char each : part) {
+      hash = (hash ^ static_cast<unsigned char>(each)) * 0x100000001b3ULL;
+    }
+  };
+  mix(kind);
+  mix("|");
+  mix(text);
+  return hash == 0 ? 1 : hash;
+}
+
 std::string node_owner(const NodePolicy& node) {
   return "node|" + std::string(name(node.kind)) + "|" + node.name;
 }
@@ -60,6 +74,30 @@ bool strategy_gates(Strategy strategy, Unit unit) {
     case Strategy::adaptive: return true;
   }
   return true;
+}
+
+DeploymentState::DeploymentState(const DeploymentPolicy& policy,
+                                 std::shared_ptr<EstimateTable> callers)
+    : estimator(policy.bytes_per_token, policy.mean_output_tokens, std::move(callers),
+                hash_of("deployment", policy.name)) {}
+
+Asked Terms::asked(const Call& call, std::uint32_t deployment) const {
+  const NodeTerms& leaf = nodes[call.leaf.value()];
+  const ProfileTerms& profile = profiles[call.profile.value()];
+  Asked asked;
+  asked.tenant = leaf.tenant;
+  asked.caller = (leaf.identity ^ 0x5bd1e9955bd1e995ULL) * 0x9e3779b97f4a7c15ULL ^ profile.identity;
+  asked.output = profile.output;
+  asked.unknown = profile.unknown;
+  asked.propose = profile.propose && deployments[deployment].reserves_output;
+  return asked;
+}
+
+Cost Terms::cost(const Call& call, std::uint32_t deployment) const {
+  const DeploymentTerms& at = deployments[deployment];
+  Cost cost = at.state->estimator.cost(call.demand, asked(call, deployment));
+  cost.cached_counts = at.cached_counts;
+  return cost;
 }
 
 void Jitter::sample(Duration round_trip, Instant now) {
@@ -171,12 +209,13 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
     auto& slot = states_[from.name];
     deployment.state = slot.lock();
     if (!deployment.state) {
-      deployment.state = std::make_shared<DeploymentState>(from);
+      deployment.state = std::make_shared<DeploymentState>(from, callers_);
       slot = deployment.state;
     }
     deployment.state->lease = from.lease;
     deployment.state->send_lease = from.send_lease;
     deployment.observe = from.mode == Mode::observe;
+    deployment.cached_counts = from.cached_input_counted;
     terms.any_watched = terms.any_watched || deployment.observe;
     deployment.class_finish.assign(policy.classes.size(), 0.0);
     std::map<std::string, int> taken;
@@ -185,6 +224,10 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
       ref.gates = !deployment.observe && strategy_gates(from.strategy, rule.unit);
       ref.watched = deployment.observe && strategy_gates(from.strategy, rule.unit);
       ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(i));
+      const bool reserves =
+          rule.count == Counting::reserve || rule.count == Counting::reserve_refund;
+      const bool of_output = rule.unit == Unit::output_tokens || rule.unit == Unit::total_tokens;
+      deployment.reserves_output = deployment.reserves_output || (reserves && of_output);
       const Duration spread = deployment.state->jitter.spread();
       ref.book(true, [&](RuleMeter& meter) { meter.set_spread(spread); });
       deployment.rules.push_back(std::move(ref));
@@ -218,6 +261,14 @@ std::shared_ptr<Terms> Registry::build(std::shared_ptr<const Policy> policy, Ins
     terms->any_watched = terms->any_watched || node.observe;
     // Parents stand before children, so a walk to the root always ends.
     if (from.parent.valid() && from.parent.value() < i) node.parent = from.parent.value();
+    node.identity = hash_of(name(from.kind), from.name);
+    if (from.kind == NodeKind::tenant) {
+      node.tenant = node.identity;
+      node.tenant_node = static_cast<std::uint32_t>(i);
+    } else if (node.parent != kNoIndex) {
+      node.tenant = terms->nodes[node.parent].tenant;
+      node.tenant_node = terms->nodes[node.parent].tenant_node;
+    }
     std::map<std::string, int> taken;
     for (const Rule& rule : from.limits) {
       MeterRef ref = bind(node_owner(from), own_settings(rule), now, taken);
@@ -245,7 +296,10 @@ std::shared_ptr<Terms> Registry::build(std::shared_ptr<const Policy> policy, Ins
     if (from.node.valid() && from.node.value() < terms->nodes.size()) {
       profile.node = from.node.value();
     }
+    profile.identity = hash_of("model", from.name);
     profile.output = from.output;
+    profile.unknown = from.unknown;
+    profile.propose = from.propose_max_tokens;
     profile.observe = true;
     for (const Candidate& candidate : from.candidates) {
       const std::uint32_t at = candidate.deployment.value();

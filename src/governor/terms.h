@@ -83,8 +83,7 @@ class Jitter {
 
 /// What is learned about a deployment and outlives a policy.
 struct DeploymentState {
-  explicit DeploymentState(const DeploymentPolicy& policy)
-      : estimator(policy.bytes_per_token, policy.mean_output_tokens) {}
+  DeploymentState(const DeploymentPolicy& policy, std::shared_ptr<EstimateTable> callers);
   Estimator estimator;
   Jitter jitter;
   Instant hold_until = kDawn;    ///< the provider asked everybody to wait
@@ -107,6 +106,9 @@ struct DeploymentState {
 struct NodeTerms {
   std::uint32_t parent = kNoIndex;
   std::vector<MeterRef> rules;
+  std::uint64_t identity = 0;  ///< a hash of its name, the same under every policy
+  std::uint64_t tenant = 0;    ///< that of the tenant it belongs to, or is
+  std::uint32_t tenant_node = kNoIndex;
   bool observe = false;  ///< calls of this leaf are only watched, whatever limits they pass
 };
 
@@ -114,6 +116,8 @@ struct DeploymentTerms {
   std::shared_ptr<DeploymentState> state;
   std::vector<MeterRef> rules;
   bool observe = false;
+  bool reserves_output = false;  ///< a rule of its provider charges the whole cap at admission
+  bool cached_counts = true;
   bool learns = false;  ///< strategy adaptive: its limits may be others than it was told
   std::vector<std::uint32_t> profiles;  ///< those that may use it
   // Dispatch state of this policy.
@@ -134,7 +138,10 @@ struct CandidateTerms {
 struct ProfileTerms {
   std::uint32_t node = kNoIndex;
   std::vector<CandidateTerms> candidates;  ///< by priority
+  std::uint64_t identity = 0;              ///< a hash of its name
   OutputEstimate output = OutputEstimate::mean;
+  OutputEstimate unknown = OutputEstimate::mean;
+  bool propose = false;
   bool observe = false;  ///< every deployment of it only observes
 };
 
@@ -147,6 +154,10 @@ struct Terms {
   std::vector<DeploymentTerms> deployments;
   std::vector<ProfileTerms> profiles;
   bool any_watched = false;  ///< some limit is observed only; then every meter has an `as_enforced`
+
+  /// Whose estimate a call on a deployment has.
+  [[nodiscard]] Asked asked(const Call& call, std::uint32_t deployment) const;
+  [[nodiscard]] Cost cost(const Call& call, std::uint32_t deployment) const;
 };
 
 /// Keeps meters and learned state by name across policies, as long as anything uses them.
@@ -166,6 +177,7 @@ class Registry {
 
   std::map<std::string, std::weak_ptr<Metered>> meters_;
   std::map<std::string, std::weak_ptr<DeploymentState>> states_;
+  std::shared_ptr<EstimateTable> callers_ = std::make_shared<EstimateTable>();
 };
 
 /// Whether a rule of a deployment with this strategy delays calls, or only accounts.

@@ -64,6 +64,11 @@ MakePort max_reservation() {
     for (ProfilePolicy& one : policy.profiles) one.output = OutputEstimate::max_tokens;
   });
 }
+MakePort p95_reservation() {
+  return with_policy([](Policy& policy) {
+    for (ProfilePolicy& one : policy.profiles) one.output = OutputEstimate::p95;
+  });
+}
 MakePort no_settlement() {
   return [](std::shared_ptr<const Policy> policy, std::uint64_t seed, Instant now) {
     return std::make_unique<DeafPort>(std::move(policy), seed, now);
@@ -75,10 +80,11 @@ constexpr std::array kAblations = {
     Ablation{"no-settlement", "weir without settlement: estimates stand", no_settlement},
     Ablation{"max-reservation", "weir that reserves max_tokens instead of the learned mean",
              max_reservation},
+    Ablation{"p95-reservation",
+             "weir that reserves each tenant's 95 % quantile instead of the mean", p95_reservation},
     Ablation{"no-margin", "weir without the margin of token quotas", no_margin},
     Ablation{"no-guard", "weir without the guard for the network's jitter", no_guard},
     Ablation{"no-mirror", "", nullptr},
-    Ablation{"p95-reservation", "", nullptr},
     Ablation{"fifo", "", nullptr},
     Ablation{"aimd", "", nullptr}};
 

@@ -29,13 +29,7 @@ Result<void> choose(const RunOptions& options, std::vector<Scenario>& scenarios)
     for (Scenario& scenario : scenarios) scenario.told.strategy = *options.strategy;
   }
   if (options.trace.empty()) return {};
-  std::ifstream in(options.trace, std::ios::binary);
-  if (!in) {
-    return fail(ErrorCode::io,
-                "The trace '" + options.trace + "' cannot be read; name a CSV file.");
-  }
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  Result<std::vector<TraceRow>> rows = parse_trace(text);
+  Result<std::vector<TraceRow>> rows = read_trace(options.trace);
   if (!rows) return fail(rows.error());
   const auto trace = std::make_shared<const std::vector<TraceRow>>(*std::move(rows));
   for (Scenario& scenario : scenarios) scenario.workload.arrivals.trace = trace;

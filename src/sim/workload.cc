@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <string>
@@ -229,6 +231,15 @@ Result<std::vector<TraceRow>> parse_trace(std::string_view csv) {
     rows.push_back(row);
   }
   return rows;
+}
+
+Result<std::vector<TraceRow>> read_trace(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    return fail(ErrorCode::io, "The trace '" + path + "' cannot be read; name a CSV file.");
+  }
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return parse_trace(text);
 }
 
 }  // namespace weir::sim

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,5 +40,8 @@ void resolve_quota(Workload& workload, const std::vector<Rule>& rules);
 /// seconds; the last two may be empty. A further column that the header calls "tenant" names whose
 /// request it is; others are passed over. Errors: malformed with the line's number; too_large.
 Result<std::vector<TraceRow>> parse_trace(std::string_view csv);
+
+/// The same from a file. Errors: io too.
+Result<std::vector<TraceRow>> read_trace(const std::string& path);
 
 }  // namespace weir::sim
