@@ -133,6 +133,8 @@ std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, s
     highest = std::max(highest, step.per_second);
   }
   if (!(highest > 0)) return arrivals;
+  const double expected = highest * to_seconds(horizon);
+  arrivals.reserve(static_cast<std::size_t>(std::min(expected * 1.02, 1e6)));
   double at_seconds = 0;
   while (arrivals.size() < kMaxArrivals) {
     at_seconds += times.exponential(1 / highest);

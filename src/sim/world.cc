@@ -16,6 +16,10 @@ namespace {
 
 namespace model = emulator::model;
 
+// The lines of the event queue.
+constexpr std::size_t kReports = 0;  // of streams, to the governor
+constexpr std::size_t kLooks = 1;    // of the provider, at what streams have produced
+
 constexpr Duration kSampleEvery = std::chrono::seconds(10);
 /// How long after the horizon the last call may take to end before the run counts as stuck.
 constexpr Duration kDrain = std::chrono::hours(4);
@@ -94,6 +98,7 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
   report_.load = scenario.load;
   report_.seed = seed;
   report_.books.arrivals = static_cast<std::int64_t>(arrivals_.size());
+  unfinished_ = report_.books.arrivals;
   report_.digest = 0xcbf29ce484222325ULL;
 }
 
@@ -112,6 +117,18 @@ void World::schedule(Instant at, Kind kind, std::uint32_t call, std::uint32_t at
   events_.push({at, next_number_++, call, attempt, kind});
 }
 
+void World::schedule_next(Duration after, std::size_t line, const Event& event) {
+  Event next = event;
+  next.at += after;
+  next.number = next_number_++;
+  events_.push(next, line);
+}
+
+void World::end_call(CallState& call) {
+  call.state = State::done;
+  --unfinished_;
+}
+
 Duration World::way() {
   const double spread = static_cast<double>(scenario_.network.jitter.count());
   return scenario_.network.delay + Duration(static_cast<std::int64_t>(network_.uniform() * spread));
@@ -127,9 +144,9 @@ Report World::play() {
   if (other_.next() != kNever) schedule(other_.next(), Kind::other, 0);
   const Instant limit = Instant(scenario_.horizon + kDrain);
   Instant now{};
+  Instant due = port_->next_deadline();
   while (!stuck_ && (!events_.empty() || open_.waiting > 0)) {
-    const Instant due = port_->next_deadline();
-    const Instant next = events_.empty() ? kNever : events_.top().at;
+    const Instant next = events_.next();
     if (std::min(due, next) > limit) {
       report_.violations.add(
           "stuck", now,
@@ -139,25 +156,25 @@ Report World::play() {
     }
     if (due <= next) {
       now = std::max(now, due);
-      drive(now);
+      due = drive(now);
       continue;
     }
     now = next;
-    const Event event = events_.top();
-    events_.pop();
     idle_ = 0;
-    handle(event);
-    drive(now);
+    handle(events_.pop());
+    due = drive(now);
   }
   check(now);
   finish_report(now);
   return std::move(report_);
 }
 
-void World::drive(Instant now) {
+Instant World::drive(Instant now) {
   // A governor that asks to be called and then does nothing would spin a real gateway's pacer.
   constexpr int kMostIdle = 2000;
-  while (!stuck_ && port_->next_deadline() <= now) {
+  while (true) {
+    const Instant next = port_->next_deadline();
+    if (stuck_ || next > now) return next;
     due_.clear();
     port_->advance(now, due_);
     ++report_.events;
@@ -184,11 +201,11 @@ void World::handle(const Event& event) {
     case Kind::gone: leave(call, event.at); break;
     case Kind::depart: depart(call, event.at); break;
     case Kind::reach: reach(call, event.at); break;
-    case Kind::produce: produce(call, event.at); break;
+    case Kind::produce: produce(event); break;
     case Kind::finish:
     case Kind::fail:
     case Kind::cut: close_at_provider(call, event.kind, event.at); break;
-    case Kind::progress: progress(call, event.at); break;
+    case Kind::progress: progress(event); break;
     case Kind::refused: refused(call, event.at); break;
     case Kind::end:
     case Kind::end_failed:
@@ -263,7 +280,7 @@ void World::leave(std::uint32_t index, Instant now) {
     }
   }
   mix("gone", index, now);
-  call.state = State::done;
+  end_call(call);
   ++report_.books.gone;
 }
 
@@ -311,7 +328,7 @@ void World::grant(std::uint32_t index, Instant now) {
 
 void World::refuse(std::uint32_t index, const Refusal& refusal, Instant now) {
   mix(name(refusal.decision), index, now);
-  calls_[index].state = State::done;
+  end_call(calls_[index]);
   const Duration waited = now - arrivals_[index].at;
   if (calls_[index].attempt == 1 && waited > scenario_.told.max_wait + kLate) {
     report_.violations.add("late", now, fmt::format("call {} was refused after its time", index));
@@ -331,12 +348,15 @@ void World::depart(std::uint32_t index, Instant now) {
   port_->sent(call.id, call.granted, now);
   ++report_.books.sent;
   call.reached = now + way();
+  ++travelling_;
   call.heard = 0;
   schedule(call.reached, Kind::reach, index, call.attempt);
   if (call.attempt == 1) waits_.push_back(now - arrivals_[index].at);
 }
 
-void World::progress(std::uint32_t index, Instant now) {
+void World::progress(const Event& event) {
+  const std::uint32_t index = event.call;
+  const Instant now = event.at;
   CallState& call = calls_[index];
   if (call.state != State::sent) return;
   const std::int64_t produced = produced_by(call, index, now - call.way_back);
@@ -345,7 +365,7 @@ void World::progress(std::uint32_t index, Instant now) {
   port_->progress(call.id, produced, now);
   const Instant next = now + scenario_.progress_every;
   const Instant last = call.reached + call.timing.until(arrivals_[index].output_tokens);
-  if (next < last + call.way_back) schedule(next, Kind::progress, index, call.attempt);
+  if (next < last + call.way_back) schedule_next(scenario_.progress_every, kReports, event);
 }
 
 void World::refused(std::uint32_t index, Instant now) {
@@ -371,7 +391,7 @@ void World::refused(std::uint32_t index, Instant now) {
     return;
   }
   mix("gave up", index, now);
-  call.state = State::done;
+  end_call(call);
   ++report_.books.gave_up;
 }
 
@@ -405,7 +425,7 @@ void World::end(std::uint32_t index, Kind kind, Instant now) {
   }
   mix("end", index, now);
   --open_.granted;
-  call.state = State::done;
+  end_call(call);
 }
 
 void World::tell_headers(Instant now) {
@@ -421,7 +441,7 @@ void World::restart(Instant now) {
     if (call.state == State::sent) {
       schedule(std::max(now + way(), call.reached + Duration(1)), Kind::cut, index, call.attempt);
     }
-    call.state = State::done;
+    end_call(call);
     ++report_.books.lost;
   }
   open_ = {};
@@ -445,6 +465,7 @@ std::int64_t World::produced_by(const CallState& call, std::uint32_t index, Inst
 void World::reach(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   const Arrival& arrival = arrivals_[index];
+  --travelling_;
   const model::WaitQueue::Answer answer = queue_.submit(
       provider_, {arrival.input_tokens, arrival.max_output_tokens}, scenario_.wait.longest, now);
   if (answer.ticket == 0) {
@@ -526,13 +547,15 @@ void World::plan_answer(std::uint32_t index, Instant now) {
   if (meters_streams_) schedule(first, Kind::produce, index, call.attempt);
 }
 
-void World::produce(std::uint32_t index, Instant now) {
+void World::produce(const Event& event) {
+  const std::uint32_t index = event.call;
+  const Instant now = event.at;
   CallState& call = calls_[index];
   if (call.provider == 0) return;
   const std::int64_t produced = produced_by(call, index, now);
   provider_.produced(call.provider, produced, now);
   meter_stream(index, produced, now);
-  schedule(now + std::chrono::milliseconds(200), Kind::produce, index, call.attempt);
+  schedule_next(std::chrono::milliseconds(200), kLooks, event);
 }
 
 void World::close_at_provider(std::uint32_t index, Kind kind, Instant now) {
@@ -646,13 +669,8 @@ void World::check(Instant now) {
   port_->snapshot(snapshot_, now);
   check_open(open_, snapshot_, now, report_.violations);
   Books books = report_.books;
-  books.open = 0;
-  for (const CallState& call : calls_) books.open += call.state == State::done ? 0 : 1;
-  std::int64_t travelling = 0;
-  for (const CallState& call : calls_) {
-    travelling += call.reached > now && call.attempt > 0 ? 1 : 0;
-  }
-  books.sent -= travelling + left_queue_ + static_cast<std::int64_t>(queued_.size());
+  books.open = unfinished_;
+  books.sent -= travelling_ + left_queue_ + static_cast<std::int64_t>(queued_.size());
   check_books(books, now, report_.violations);
   const bool told_the_rules =
       scenario_.told.mode == Mode::enforce && scenario_.told.strategy != Strategy::passthrough;

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "emulator/model/provider_rules.h"
 #include "emulator/model/wait_queue.h"
 #include "sim/checkers.h"
+#include "sim/event_queue.h"
 #include "sim/harness.h"
 #include "sim/headers.h"
 #include "sim/port.h"
@@ -86,8 +86,12 @@ class World {
   };
 
   void schedule(Instant at, Kind kind, std::uint32_t call, std::uint32_t attempt = 0);
+  /// The same for a series whose next event is always made `after` ahead.
+  void schedule_next(Duration after, std::size_t line, const Event& event);
+  void end_call(CallState& call);
   void handle(const Event& event);
-  void drive(Instant now);
+  /// Answers when the governor wants to be called again.
+  Instant drive(Instant now);
   Duration way();
 
   // client side
@@ -98,7 +102,7 @@ class World {
   void grant(std::uint32_t call, Instant now);
   void refuse(std::uint32_t call, const Refusal& refusal, Instant now);
   void depart(std::uint32_t call, Instant now);
-  void progress(std::uint32_t call, Instant now);
+  void progress(const Event& event);
   void refused(std::uint32_t call, Instant now);
   void end(std::uint32_t call, Kind kind, Instant now);
   void tell_headers(Instant now);
@@ -111,7 +115,7 @@ class World {
   void advance_queue(Instant now);
   void schedule_queue(Instant now);
   void plan_answer(std::uint32_t call, Instant now);
-  void produce(std::uint32_t call, Instant now);
+  void produce(const Event& event);
   void close_at_provider(std::uint32_t call, Kind kind, Instant now);
   [[nodiscard]] std::int64_t produced_by(const CallState& call, std::uint32_t index,
                                          Instant now) const;
@@ -142,13 +146,16 @@ class World {
   emulator::model::LatencyModel latency_;
   emulator::model::FaultModel faults_;
   std::unique_ptr<GovernorPort> port_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  EventQueue<Event> events_;
   std::uint64_t next_number_ = 0;
   bool meters_streams_ = false;
   bool stuck_ = false;
   int idle_ = 0;  ///< advances in a row that did nothing, without an event in between
 
   OpenCalls open_;
+  // Counted as they change: a look at every call of a long run for every sample took most of it.
+  std::int64_t unfinished_ = 0;  ///< calls that have not ended, those that will still come included
+  std::int64_t travelling_ = 0;  ///< attempts between the gateway and the provider's door
   std::vector<WindowChecker> admitted_;  ///< one for each rule of the provider
   std::vector<WindowChecker> offered_;   ///< the same with refused attempts, request rules
   std::vector<std::int64_t> charged_;    ///< by each rule in the time that is measured
