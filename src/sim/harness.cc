@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/oracle.h"
+#include "sim/starvation.h"
 #include "sim/world.h"
 
 namespace weir::sim {
@@ -199,6 +200,8 @@ Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_po
       mean_rules(scenario.provider.rules, scenario.steps, Duration{0}, scenario.horizon);
   report.allowed = allowed_by(means, world.arrivals(), scenario.horizon);
   ask_oracle(scenario, world.arrivals(), report);
+  report.starvation = check_starvation(scenario, world.arrivals(), world.turns(), report.books,
+                                       report.longest_pause, report.violations);
   judge(scenario, report);
   return report;
 }

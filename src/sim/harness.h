@@ -12,6 +12,7 @@
 #include "sim/checkers.h"
 #include "sim/port.h"
 #include "sim/scenario.h"
+#include "sim/starvation.h"
 #include "weir/result.h"
 #include "weir/time.h"
 
@@ -60,6 +61,8 @@ struct Report {
   Waits oracle;
   std::int64_t oracle_served = 0;
   std::vector<std::string> first_429s;  ///< when and by which rule; the first ten
+  Duration longest_pause{0};            ///< that a refusal asked for
+  Starvation starvation;
   Violations violations;
   std::vector<Judgement> judgements;
   std::uint64_t digest = 0;  ///< of all decisions in order

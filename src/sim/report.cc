@@ -104,6 +104,12 @@ void append_run(std::string& out, const Report& report) {
   append_waits(out, "wait", report.waits);
   out += ',';
   append_waits(out, "oracle_wait", report.oracle);
+  const Starvation& starvation = report.starvation;
+  fmt::format_to(to,
+                 ",\"starvation\":{{\"asserted\":{},\"ratio\":{:.4f},\"waited_s\":{:.6f},"
+                 "\"bound_s\":{:.6f},\"why_not\":\"{}\"}}",
+                 starvation.why_not.empty(), starvation.ratio, to_seconds(starvation.waited),
+                 to_seconds(starvation.bound), escaped(starvation.why_not));
   fmt::format_to(to, ",\"oracle_served\":{},\"digest\":\"{:016x}\",\"goals\":[",
                  report.oracle_served, report.digest);
   const char* comma = "";

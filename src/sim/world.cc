@@ -315,6 +315,7 @@ void World::grant(std::uint32_t index, Instant now) {
   ++open_.granted;
   call.state = State::granted;
   call.granted = now;
+  if (call.attempt == 1) call.first_granted = now;
   const double draw = handshakes_.uniform();
   const double length = handshakes_.uniform();
   if (draw >= scenario_.network.handshake_share) {
@@ -375,6 +376,7 @@ void World::refused(std::uint32_t index, Instant now) {
   signal.kind = SignalClass::rate_limited;
   signal.status = 429;
   signal.retry_after = call.retry_after;
+  report_.longest_pause = std::max(report_.longest_pause, call.retry_after.value_or(Duration{0}));
   if (call.refused_by) signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
   if (call.refused_for_growth) signal.limiter = Limiter::burst;
   const governor::Verdict verdict = port_->rejected(call.id, signal, true, now);
@@ -679,6 +681,13 @@ void World::check(Instant now) {
   if (told_the_rules && stamps_bound && !snapshot_.deployments.empty()) {
     check_mirrors(snapshot_.deployments.front(), now);
   }
+}
+
+std::vector<Turn> World::turns() const {
+  std::vector<Turn> turns;
+  turns.reserve(calls_.size());
+  for (const CallState& call : calls_) turns.push_back({call.first_granted, call.attempt});
+  return turns;
 }
 
 void World::finish_report(Instant now) {

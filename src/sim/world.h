@@ -19,6 +19,7 @@
 #include "sim/headers.h"
 #include "sim/port.h"
 #include "sim/scenario.h"
+#include "sim/starvation.h"
 #include "sim/workload.h"
 #include "weir/rng.h"
 #include "weir/signal.h"
@@ -33,6 +34,8 @@ class World {
   /// Moves time to the end of the last call and fills in everything but oracle and judgements.
   Report play();
   [[nodiscard]] const std::vector<Arrival>& arrivals() const { return arrivals_; }
+  /// What became of each arrival in the line, for the checkers of whole runs.
+  [[nodiscard]] std::vector<Turn> turns() const;
 
  private:
   enum class Kind : std::uint8_t {
@@ -71,6 +74,7 @@ class World {
     CallId id;
     std::uint32_t attempt = 0;
     Instant granted;
+    std::optional<Instant> first_granted;
     Instant left;
     Instant reached;
     emulator::model::AttemptId provider = 0;  ///< not 0: open at the provider
