@@ -108,6 +108,19 @@ void judge(const Scenario& scenario, Report& report) {
   if (goals.max_429_share_transit) {
     at_most("429_share_in_transit", *goals.max_429_share_transit, report.share_429_transit());
   }
+  if (goals.min_share) at_least("min_share", *goals.min_share, report.fairness.least);
+  if (goals.min_jain) at_least("jain", *goals.min_jain, report.fairness.jain);
+  if (goals.min_served) {
+    at_least("served_share", *goals.min_served,
+             static_cast<double>(report.books.served) /
+                 static_cast<double>(std::max<std::int64_t>(report.books.arrivals, 1)));
+  }
+  if (goals.max_429s) {
+    at_most("429s", static_cast<double>(*goals.max_429s),
+            static_cast<double>(report.books.rejected));
+  }
+  if (goals.max_p99)
+    at_most("p99_wait_s", to_seconds(*goals.max_p99), to_seconds(report.waits.p99));
   at_most("window_ratio", goals.max_window_ratio, report.worst_window);
   at_most("violations", 0, static_cast<double>(report.violations.count()));
 }
@@ -200,8 +213,10 @@ Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_po
       mean_rules(scenario.provider.rules, scenario.steps, Duration{0}, scenario.horizon);
   report.allowed = allowed_by(means, world.arrivals(), scenario.horizon);
   ask_oracle(scenario, world.arrivals(), report);
-  report.starvation = check_starvation(scenario, world.arrivals(), world.turns(), report.books,
+  const std::vector<Turn> turns = world.turns();
+  report.starvation = check_starvation(scenario, world.arrivals(), turns, report.books,
                                        report.longest_pause, report.violations);
+  report.fairness = fairness_of(scenario, means, world.arrivals(), turns);
   judge(scenario, report);
   return report;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sim/checkers.h"
+#include "sim/fair_shares.h"
 #include "sim/port.h"
 #include "sim/scenario.h"
 #include "sim/starvation.h"
@@ -63,6 +64,7 @@ struct Report {
   std::vector<std::string> first_429s;  ///< when and by which rule; the first ten
   Duration longest_pause{0};            ///< that a refusal asked for
   Starvation starvation;
+  Fairness fairness;
   Violations violations;
   std::vector<Judgement> judgements;
   std::uint64_t digest = 0;  ///< of all decisions in order

@@ -110,7 +110,12 @@ struct Goals {
   std::optional<Duration> max_p99_over_oracle;  ///< wait, against clairvoyant FIFO
   std::optional<double> max_429_share_restart;  ///< in the two windows after the restart
   std::optional<double> max_429_share_transit;  ///< of attempts on their way at the kill, of all
-  double max_window_ratio = 1.05;               ///< provider's window sum over its limit
+  std::optional<double> min_share;              ///< of any tenant, of its max-min share
+  std::optional<double> min_jain;               ///< over the tenants' shares of theirs
+  std::optional<double> min_served;             ///< of all requests
+  std::optional<std::int64_t> max_429s;
+  std::optional<Duration> max_p99;  ///< wait, from arrival to the first departure
+  double max_window_ratio = 1.05;   ///< provider's window sum over its limit
 };
 
 /// The governor's process dies and a new one starts.

@@ -463,6 +463,11 @@ void read_goals(Map map, Goals& goals) {
   map.duration("p99_over_fifo", goals.max_p99_over_oracle);
   map.percent("provider_429s_after_restart", goals.max_429_share_restart);
   map.percent("provider_429s_in_transit", goals.max_429_share_transit);
+  map.percent("min_share", goals.min_share);
+  map.percent("jain", goals.min_jain);
+  map.percent("served", goals.min_served);
+  map.count("refusals", goals.max_429s);
+  map.duration("p99_wait", goals.max_p99);
   map.decimal("window_ratio", goals.max_window_ratio);
   map.done();
 }

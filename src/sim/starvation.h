@@ -17,6 +17,7 @@ namespace weir::sim {
 struct Turn {
   std::optional<Instant> granted;  ///< its first attempt
   std::uint32_t attempts = 0;
+  std::optional<Instant> admitted = std::nullopt;  ///< by the provider
 };
 
 /// How the waits of a run compare with the bound.

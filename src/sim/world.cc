@@ -512,6 +512,7 @@ void World::answer_at_door(std::uint32_t index, const model::Admission& admissio
   ++report_.books.admitted;
   if (now < Instant(scenario_.horizon)) ++report_.admitted_in_horizon;
   call.provider = admission.attempt;
+  call.admitted = now;
   call.metered = 0;
   plan_answer(index, now);
 }
@@ -686,7 +687,8 @@ void World::check(Instant now) {
 std::vector<Turn> World::turns() const {
   std::vector<Turn> turns;
   turns.reserve(calls_.size());
-  for (const CallState& call : calls_) turns.push_back({call.first_granted, call.attempt});
+  for (const CallState& call : calls_)
+    turns.push_back({call.first_granted, call.attempt, call.admitted});
   return turns;
 }
 

@@ -75,6 +75,7 @@ class World {
     std::uint32_t attempt = 0;
     Instant granted;
     std::optional<Instant> first_granted;
+    std::optional<Instant> admitted;
     Instant left;
     Instant reached;
     emulator::model::AttemptId provider = 0;  ///< not 0: open at the provider
