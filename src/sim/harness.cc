@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/clock_port.h"
 #include "sim/oracle.h"
 #include "sim/starvation.h"
 #include "sim/world.h"
@@ -164,7 +165,7 @@ Policy make_policy(const Scenario& scenario, double start_level) {
   organization.kind = NodeKind::organization;
   organization.limits = scenario.told.organization_limits;
   policy.nodes.push_back(organization);
-  const std::uint32_t tenants = std::max(scenario.workload.tenants, 1U);
+  const std::uint32_t tenants = tenants_of(scenario);
   for (std::uint32_t tenant = 0; tenant < tenants; ++tenant) {
     NodePolicy node;
     node.name = fmt::format("tenant-{}", tenant);
@@ -207,7 +208,8 @@ Report run(const Scenario& scenario, std::uint64_t seed) {
 }
 
 Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_port) {
-  World world(scenario, seed, make_port);
+  const MakePort port = stepped_clock(scenario.clock_steps, make_port);
+  World world(scenario, seed, port);
   Report report = world.play();
   const std::vector<Rule> means =
       mean_rules(scenario.provider.rules, scenario.steps, Duration{0}, scenario.horizon);

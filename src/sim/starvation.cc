@@ -68,7 +68,7 @@ std::vector<Line> lines_of(const Told& told) {
 
 Duration slack_of(const Scenario& scenario, Duration longest_pause) {
   Duration slack = kStalls + longest_pause;
-  if (scenario.workload.tenants > 1) slack += std::min(kPin, scenario.told.max_wait / 2);
+  if (tenants_of(scenario) > 1) slack += std::min(kPin, scenario.told.max_wait / 2);
   if (scenario.restart || scenario.told.start_level < 1) {
     Duration longest{0};
     for (const Rule& rule : scenario.told.rules) longest = std::max(longest, rule.window);

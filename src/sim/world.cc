@@ -71,8 +71,10 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
       make_port_(make_port),
       seed_(seed),
       network_(seed ^ 0x4e7ULL),
+      net_(scenario.network),
+      refusals_(seed ^ 0x429ULL),
       handshakes_(seed ^ 0x715ULL),
-      arrivals_(make_arrivals(scenario.workload, scenario.horizon, seed)),
+      arrivals_(make_arrivals(scenario, seed)),
       calls_(arrivals_.size()),
       provider_(seeded(scenario.provider, seed), Instant{}),
       other_(within(scenario.other, scenario.horizon), scenario.latency, seed ^ 0x07e4ULL,
@@ -81,7 +83,7 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
       headers_(scenario.header_quirks, seed ^ 0x4eadULL),
       latency_(scenario.latency, seed ^ 0x1a7ULL),
       faults_(scenario.faults, seed ^ 0xfa17ULL),
-      fifo_(std::max(scenario.workload.tenants, 1U)) {
+      fifo_(tenants_of(scenario)) {
   auto policy = std::make_shared<const Policy>(make_policy(scenario, scenario.told.start_level));
   port_ = make_port_(std::move(policy), seed, Instant{});
   const Duration phase = *seeded(scenario.provider, seed).phase;
@@ -130,8 +132,8 @@ void World::end_call(CallState& call) {
 }
 
 Duration World::way() {
-  const double spread = static_cast<double>(scenario_.network.jitter.count());
-  return scenario_.network.delay + Duration(static_cast<std::int64_t>(network_.uniform() * spread));
+  const double spread = static_cast<double>(net_.jitter.count());
+  return net_.delay + Duration(static_cast<std::int64_t>(network_.uniform() * spread));
 }
 
 Report World::play() {
@@ -140,6 +142,10 @@ Report World::play() {
   schedule(Instant(kSampleEvery), Kind::sample, 0);
   for (std::size_t step = 0; step < scenario_.steps.size(); ++step) {
     schedule(Instant(scenario_.steps[step].at), Kind::step, static_cast<std::uint32_t>(step));
+  }
+  for (std::size_t step = 0; step < scenario_.network_steps.size(); ++step) {
+    const Instant at(scenario_.network_steps[step].at);
+    schedule(at, Kind::network, static_cast<std::uint32_t>(step));
   }
   if (other_.next() != kNever) schedule(other_.next(), Kind::other, 0);
   const Instant limit = Instant(scenario_.horizon + kDrain);
@@ -216,6 +222,7 @@ void World::handle(const Event& event) {
       if (!events_.empty()) schedule(event.at + kSampleEvery, Kind::sample, 0);
       break;
     case Kind::step: step_limits(call, event.at); break;
+    case Kind::network: net_ = scenario_.network_steps[call].network; break;
     case Kind::other: let_others_come(event.at); break;
     case Kind::queue:
       if (event.at == queue_look_) advance_queue(event.at);
@@ -318,11 +325,11 @@ void World::grant(std::uint32_t index, Instant now) {
   if (call.attempt == 1) call.first_granted = now;
   const double draw = handshakes_.uniform();
   const double length = handshakes_.uniform();
-  if (draw >= scenario_.network.handshake_share) {
+  if (draw >= net_.handshake_share) {
     depart(index, now);
     return;
   }
-  const auto longest = static_cast<double>(scenario_.network.handshake.count());
+  const auto longest = static_cast<double>(net_.handshake.count());
   schedule(now + Duration(static_cast<std::int64_t>(length * longest)), Kind::depart, index,
            call.attempt);
 }
@@ -369,16 +376,22 @@ void World::progress(const Event& event) {
   if (next < last + call.way_back) schedule_next(scenario_.progress_every, kReports, event);
 }
 
-void World::refused(std::uint32_t index, Instant now) {
-  CallState& call = calls_[index];
-  if (call.state != State::sent) return;
+Signal World::refusal_signal(const CallState& call) const {
   Signal signal;
   signal.kind = SignalClass::rate_limited;
   signal.status = 429;
   signal.retry_after = call.retry_after;
-  report_.longest_pause = std::max(report_.longest_pause, call.retry_after.value_or(Duration{0}));
+  if (!scenario_.refusals.typed || call.refused_astray) return signal;
   if (call.refused_by) signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
   if (call.refused_for_growth) signal.limiter = Limiter::burst;
+  return signal;
+}
+
+void World::refused(std::uint32_t index, Instant now) {
+  CallState& call = calls_[index];
+  if (call.state != State::sent) return;
+  const Signal signal = refusal_signal(call);
+  report_.longest_pause = std::max(report_.longest_pause, call.retry_after.value_or(Duration{0}));
   const governor::Verdict verdict = port_->rejected(call.id, signal, true, now);
   --open_.granted;
   if (std::holds_alternative<governor::Requeued>(verdict)) {
@@ -447,7 +460,7 @@ void World::restart(Instant now) {
     ++report_.books.lost;
   }
   open_ = {};
-  fifo_ = FifoChecker(std::max(scenario_.workload.tenants, 1U));
+  fifo_ = FifoChecker(tenants_of(scenario_));
   port_.reset();
   port_ = make_port_(
       std::make_shared<const Policy>(make_policy(scenario_, scenario_.restart->start_level)),
@@ -468,6 +481,11 @@ void World::reach(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   const Arrival& arrival = arrivals_[index];
   --travelling_;
+  call.refused_astray = refused_on_the_way();
+  if (call.refused_astray) {
+    answer_at_door(index, {}, now);
+    return;
+  }
   const model::WaitQueue::Answer answer = queue_.submit(
       provider_, {arrival.input_tokens, arrival.max_output_tokens}, scenario_.wait.longest, now);
   if (answer.ticket == 0) {
@@ -493,7 +511,7 @@ void World::answer_at_door(std::uint32_t index, const model::Admission& admissio
       report_.rejected_after_restart += admission.admitted ? 0 : 1;
     }
   }
-  meter_door(index, now, admission.admitted);
+  if (!call.refused_astray) meter_door(index, now, admission.admitted);
   if (!admission.admitted) {
     ++report_.books.rejected;
     call.retry_after = admission.retry_after;
@@ -506,7 +524,7 @@ void World::answer_at_door(std::uint32_t index, const model::Admission& admissio
       report_.first_429s.push_back(
           fmt::format("429 at {:.3f} s by {}", to_seconds(now.time_since_epoch()), unit));
     }
-    schedule(now + way(), Kind::refused, index, call.attempt);
+    schedule(now + way() + refusal_way(), Kind::refused, index, call.attempt);
     return;
   }
   ++report_.books.admitted;
@@ -648,7 +666,10 @@ void World::note_charge(std::size_t rule, std::int64_t amount, Instant now) {
 }
 
 void World::check_mirrors(const governor::DeploymentView& view, Instant now) {
-  const Duration trip = scenario_.network.delay + scenario_.network.jitter;
+  Duration trip = scenario_.network.delay + scenario_.network.jitter;
+  for (const NetworkStep& step : scenario_.network_steps) {
+    trip = std::max(trip, step.network.delay + step.network.jitter);
+  }
   for (const WindowChecker& window : admitted_) {
     const Rule& rule = window.rule();
     if (rule.unit == Unit::concurrency || refills(rule.enforce)) continue;

@@ -57,6 +57,7 @@ class World {
     step,        // provider: its limits change
     other,       // provider: the other consumer of the account
     queue,       // provider: its wait queue
+    network,     // the way between gateway and provider changes
   };
   struct Event {
     Instant at;
@@ -87,6 +88,7 @@ class World {
     std::optional<Duration> retry_after;
     std::optional<std::size_t> refused_by;
     bool refused_for_growth = false;
+    bool refused_astray = false;
     emulator::model::WaitTicket ticket = 0;  ///< not 0: waits at the provider
   };
 
@@ -109,6 +111,8 @@ class World {
   void depart(std::uint32_t call, Instant now);
   void progress(const Event& event);
   void refused(std::uint32_t call, Instant now);
+  /// What the gateway makes of the refusal.
+  [[nodiscard]] Signal refusal_signal(const CallState& call) const;
   void end(std::uint32_t call, Kind kind, Instant now);
   void tell_headers(Instant now);
   void restart(Instant now);
@@ -116,6 +120,8 @@ class World {
   void reach(std::uint32_t call, Instant now);
   void answer_at_door(std::uint32_t call, const emulator::model::Admission& admission, Instant now);
   void step_limits(std::size_t step, Instant now);
+  [[nodiscard]] bool refused_on_the_way();
+  [[nodiscard]] Duration refusal_way();
   void let_others_come(Instant now);
   void advance_queue(Instant now);
   void schedule_queue(Instant now);
@@ -138,6 +144,8 @@ class World {
   const MakePort& make_port_;
   std::uint64_t seed_;
   Rng network_;
+  Network net_;  ///< as it is now
+  Rng refusals_;
   Rng handshakes_;
   std::vector<Arrival> arrivals_;
   std::vector<CallState> calls_;
