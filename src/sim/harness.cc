@@ -216,8 +216,9 @@ Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_po
   report.allowed = allowed_by(means, world.arrivals(), scenario.horizon);
   ask_oracle(scenario, world.arrivals(), report);
   const std::vector<Turn> turns = world.turns();
-  report.starvation = check_starvation(scenario, world.arrivals(), turns, report.books,
-                                       report.longest_pause, report.violations);
+  report.starvation =
+      check_starvation(scenario, world.arrivals(), turns, report.books,
+                       {report.longest_pause, report.worst_window}, report.violations);
   report.fairness = fairness_of(scenario, means, world.arrivals(), turns);
   judge(scenario, report);
   return report;

@@ -66,14 +66,13 @@ std::vector<Line> lines_of(const Told& told) {
   return lines;
 }
 
-Duration slack_of(const Scenario& scenario, Duration longest_pause) {
-  Duration slack = kStalls + longest_pause;
+Duration slack_of(const Scenario& scenario, const Pauses& pauses) {
+  Duration slack = kStalls + pauses.longest_hint;
   if (tenants_of(scenario) > 1) slack += std::min(kPin, scenario.told.max_wait / 2);
-  if (scenario.restart || scenario.told.start_level < 1) {
-    Duration longest{0};
-    for (const Rule& rule : scenario.told.rules) longest = std::max(longest, rule.window);
-    slack += longest;
-  }
+  Duration longest{0};
+  for (const Rule& rule : scenario.told.rules) longest = std::max(longest, rule.window);
+  slack += from_seconds(std::max(0.0, pauses.worst_window - 1) * to_seconds(longest));
+  if (scenario.restart || scenario.told.start_level < 1) slack += longest;
   return slack;
 }
 
@@ -141,7 +140,7 @@ class Granted {
 
 Starvation check_starvation(const Scenario& scenario, const std::vector<Arrival>& arrivals,
                             const std::vector<Turn>& turns, const Books& books,
-                            Duration longest_pause, Violations& violations) {
+                            const Pauses& pauses, Violations& violations) {
   Starvation result;
   result.why_not = why_not(scenario, books);
   if (!result.why_not.empty()) return result;
@@ -159,7 +158,7 @@ Starvation check_starvation(const Scenario& scenario, const std::vector<Arrival>
   for (const Line& line : lines) {
     slack = std::max(slack, misjudged(scenario, line, arrivals, turns));
   }
-  slack += slack_of(scenario, longest_pause);
+  slack += slack_of(scenario, pauses);
   double before = 0;
   for (std::size_t index = 0; index < arrivals.size(); ++index) {
     if (!turns[index].granted) continue;

@@ -20,6 +20,12 @@ struct Turn {
   std::optional<Instant> admitted = std::nullopt;  ///< by the provider
 };
 
+/// What a run's stalls may come from beside its rules.
+struct Pauses {
+  Duration longest_hint{0};  ///< that a refusal asked for
+  double worst_window = 1;   ///< largest sum that the provider counted, of its limit
+};
+
 /// How the waits of a run compare with the bound.
 struct Starvation {
   std::string why_not;  ///< not empty: the bound says nothing about this run, and why
@@ -43,7 +49,8 @@ struct Starvation {
 ///          their sum, on rules that count output later than at the door
 ///   pin    for how long others may pass: 10 s, at most half the longest wait; 0 with one tenant
 ///   Delta  kStalls, in which a mirror that was filled by a burst lets nobody go; the longest pause
-///          that a refusal asked for; a window, where the start or a restart assumes a full one
+///          that a refusal asked for; what a window came to hold above its limit, by output counted
+///          late, which must leave first; a window, where the start or a restart assumes a full one
 /// From EAT and not from the head of the line, so that a tenant's own queue is no starvation.
 /// Worked example (also a test): 60 per 60 s, no guard, 120 arrivals at t = 0, one tenant. The last
 /// one's turn is at 119 s and its bound 14 s: granted at 121 s it is well, at 140 s it starves.
@@ -54,6 +61,6 @@ struct Starvation {
 /// the governor has neither, so a tenant that floods the line delays the others by all it sent.
 Starvation check_starvation(const Scenario& scenario, const std::vector<Arrival>& arrivals,
                             const std::vector<Turn>& turns, const Books& books,
-                            Duration longest_pause, Violations& violations);
+                            const Pauses& pauses, Violations& violations);
 
 }  // namespace weir::sim

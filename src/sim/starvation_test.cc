@@ -33,7 +33,7 @@ struct Line {
 Starvation check(const Scenario& scenario, const Line& run, Violations& violations) {
   Books books;
   books.sent = static_cast<std::int64_t>(run.turns.size());
-  return check_starvation(scenario, run.arrivals, run.turns, books, Duration{0}, violations);
+  return check_starvation(scenario, run.arrivals, run.turns, books, {}, violations);
 }
 
 /// 120 at once; a window's worth goes at once and the rest one a second from 60 s on.
@@ -91,9 +91,8 @@ TEST(Starvation, SaysNothingWhereNobodyIsDelayedOrMuchIsRefused) {
   books.sent = 100;
   books.rejected = 2;
   const Line run = burst(seconds(900));
-  EXPECT_FALSE(
-      check_starvation(one_a_second(), run.arrivals, run.turns, books, Duration{0}, violations)
-          .why_not.empty());
+  EXPECT_FALSE(check_starvation(one_a_second(), run.arrivals, run.turns, books, {}, violations)
+                   .why_not.empty());
   EXPECT_EQ(violations.count(), 0);
 }
 

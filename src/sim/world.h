@@ -163,7 +163,8 @@ class World {
   std::uint64_t next_number_ = 0;
   bool meters_streams_ = false;
   bool stuck_ = false;
-  int idle_ = 0;  ///< advances in a row that did nothing, without an event in between
+  Duration late_{0};  ///< how much past its time a call may be answered
+  int idle_ = 0;      ///< advances in a row that did nothing, without an event in between
 
   OpenCalls open_;
   // Counted as they change: a look at every call of a long run for every sample took most of it.
