@@ -70,6 +70,10 @@ struct MeterView {
   std::int64_t pending = 0;   ///< the part of `reserved` that is not in `used` yet
   std::int64_t remaining = 0;
   Duration refill{0};  ///< until the whole of it is free
+  // Where limits are learned (strategy adaptive):
+  std::int64_t kept = 0;  ///< the limit as it is kept; `rule` is as it was told, or guessed
+  bool guessed = false;   ///< nobody told this rule; refusals speak for it
+  double evidence = 0;    ///< logarithm of how much better refusals fit it than chance, -6..6
 };
 
 struct DeploymentView {

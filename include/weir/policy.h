@@ -13,7 +13,7 @@
 namespace weir {
 
 /// How a deployment's traffic is shaped; each includes those before it.
-enum class Strategy : std::uint8_t { passthrough, retry, rate, shaping };
+enum class Strategy : std::uint8_t { passthrough, retry, rate, shaping, adaptive };
 /// enforce: delay and refuse. observe: account and say what would have been done, nothing else.
 enum class Mode : std::uint8_t { enforce, observe };
 /// What happens to a call whose time in the queue is over.

@@ -93,6 +93,8 @@ void append_meter(JsonWriter& json, const governor::MeterView& meter) {
   json.member("reserved", meter.reserved).member("pending", meter.pending);
   json.member("remaining", meter.remaining);
   json.member("refill_seconds", to_seconds(meter.refill));
+  json.member("kept", meter.kept).member("guessed", meter.guessed);
+  json.member("evidence", meter.evidence);
   json.end_object();
 }
 

@@ -52,6 +52,7 @@ std::string_view name(Strategy strategy) {
     case Strategy::retry: return "retry";
     case Strategy::rate: return "rate";
     case Strategy::shaping: return "shaping";
+    case Strategy::adaptive: return "adaptive";
   }
   return "shaping";
 }

@@ -208,17 +208,15 @@ int simulate(Choice& choice) {
   }
   choice.sim.compare =
       choice.sim.compare || !choice.sim.report.empty() || !choice.sim.ablations.empty();
-  if (choice.strategy == "adaptive") {
-    return refuse(" --strategy adaptive: not in this version", kUsage);
-  }
   if (!choice.strategy.empty()) {
     constexpr std::array kKnown = {Strategy::passthrough, Strategy::retry, Strategy::rate,
-                                   Strategy::shaping};
+                                   Strategy::shaping, Strategy::adaptive};
     for (const Strategy known : kKnown) {
       if (name(known) == choice.strategy) choice.sim.strategy = known;
     }
     if (!choice.sim.strategy) {
-      return refuse(fmt::format(" --strategy {} is not one of passthrough, retry, rate, shaping",
+      return refuse(fmt::format(" --strategy {} is not one of passthrough, retry, rate, shaping, "
+                                "adaptive",
                                 choice.strategy),
                     kUsage);
     }

@@ -74,8 +74,6 @@ TEST(MainCli, WhatTheSimulatorDoesNotDoYetItSaysByName) {
   EXPECT_EQ(weir({"sim", "--scenario", "x.yaml", "--ablate", "no-luck"}).code, kUsage);
   EXPECT_EQ(weir({"sim", "claims", "--style", "openai"}).code, kUsage);
   EXPECT_EQ(weir({"sim", "clams"}).err, "weir sim: there is no 'clams'; see 'weir sim --help'\n");
-  EXPECT_EQ(weir({"sim", "--scenario", "x.yaml", "--strategy", "adaptive"}).err,
-            "weir sim --strategy adaptive: not in this version\n");
   EXPECT_NE(weir({"sim", "--scenario", "x.yaml", "--strategy", "hope"}).err.find("is not one of"),
             std::string::npos);
   EXPECT_EQ(weir({"sim"}).code, kUsage);

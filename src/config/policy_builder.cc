@@ -146,8 +146,8 @@ class Deployments {
         counts.has("cached_input") ? counts.boolean("cached_input") : defaults.cached_input_counted;
     const Section shaping = section.section("shaping");
     const std::string strategy = shaping.text("strategy");
-    for (const Strategy each :
-         {Strategy::passthrough, Strategy::retry, Strategy::rate, Strategy::shaping}) {
+    for (const Strategy each : {Strategy::passthrough, Strategy::retry, Strategy::rate,
+                                Strategy::shaping, Strategy::adaptive}) {
       if (weir::name(each) == strategy) policy.strategy = each;
     }
     policy.start_level =

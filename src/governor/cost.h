@@ -19,6 +19,7 @@ struct Cost {
   std::int64_t output = 0;          ///< estimated: min(max_tokens, learned mean), times choices
   std::int64_t reserve_output = 0;  ///< what a provider that reserves at admission charges
   bool produces_output = true;
+  bool silent = false;  ///< what it produces is not heard of before it ends
 
   /// What a meter holds from the grant on. A rule that counts output later (`settle`, `realtime`)
   /// holds the input only: holding output not yet produced would strand quota in a window in which

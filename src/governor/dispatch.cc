@@ -46,7 +46,7 @@ const MeterRef* Governor::Impl::own_blocker(const Terms& terms, const Call& call
                                             Instant now) const {
   const MeterRef* blocker = nullptr;
   each_own(terms, call, [&](const MeterRef& ref) {
-    if (!ref.gates || ref_fits(ref, cost, now)) return true;
+    if (!ref.stands() || ref_fits(ref, cost, now)) return true;
     blocker = &ref;
     return false;
   });
@@ -58,8 +58,9 @@ bool Governor::Impl::deployment_ready(const DeploymentTerms& deployment, const R
   if (deployment.observe || terms_->nodes[record.call.leaf.value()].observe) return true;
   if (deployment.state->hold_until > now) return false;
   if (deployment.pinned.valid() && deployment.pinned != id_of(slot)) return false;
-  return std::all_of(deployment.rules.begin(), deployment.rules.end(),
-                     [&](const MeterRef& ref) { return !ref.gates || ref_fits(ref, cost, now); });
+  return std::all_of(deployment.rules.begin(), deployment.rules.end(), [&](const MeterRef& ref) {
+    return !ref.stands() || ref_fits(ref, cost, now);
+  });
 }
 
 Instant Governor::Impl::deployment_when(const DeploymentTerms& deployment, const Record& record,
@@ -67,7 +68,7 @@ Instant Governor::Impl::deployment_when(const DeploymentTerms& deployment, const
   by = nullptr;
   Instant at = std::max(now, deployment.state->hold_until);
   for (const MeterRef& ref : deployment.rules) {
-    if (!ref.gates) continue;
+    if (!ref.stands()) continue;
     const Instant when = ref_when(ref, cost, 0, now);
     if (when > at || (by == nullptr && !ref_fits(ref, cost, now))) by = &ref;
     at = std::max(at, when);
@@ -155,7 +156,7 @@ void Governor::Impl::note_observed(Record& record, const DeploymentTerms& deploy
   const bool whole = deployment.observe || terms_->nodes[record.call.leaf.value()].observe;
   bool observed = whole;
   const auto visit = [&](const MeterRef& ref) {
-    if (!ref.watched && !(ref.gates && whole)) return true;
+    if (!ref.shared->belief.active || (!ref.watched && !(ref.gates && whole))) return true;
     observed = true;
     if (!record.cost.concerns(ref.claim.unit) || ref_fits(ref, record.cost, now)) return true;
     const Instant when = expected_when(ref, record.cost, deployment.state->mean_seconds, now);
@@ -188,7 +189,7 @@ void Governor::Impl::charge_class(const Call& call, std::uint32_t deployment, co
   for (const MeterRef& ref : terms.deployments[deployment].rules) {
     const double amount = static_cast<double>(std::max<std::int64_t>(1, ref.meter().rule().amount));
     const double paced = static_cast<double>(cost.paced(ref.claim.unit, ref.claim.count));
-    if (ref.claim.unit == Unit::concurrency) continue;
+    if (ref.claim.unit == Unit::concurrency || !ref.shared->belief.active) continue;
     limited = true;
     share = std::max(share, paced / amount);
   }
@@ -234,6 +235,7 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
   record.renewed_at = now;
   record.progressed = Progressed{};
   record.events = 0;
+  record.judged = false;
   ++deployment.state->inflight;
   ++deployment.state->attempts;
   ++inflight_;
@@ -264,7 +266,7 @@ Governor::Impl::Start Governor::Impl::earliest(const Call& call, Instant now) co
       here.optimistic = here.realistic = std::max(now, deployment.state->hold_until);
     }
     const auto visit = [&](const MeterRef& ref) {
-      if (!ref.gates || observe) return true;
+      if (!ref.stands() || observe) return true;
       RuleMeter& meter = ref.meter();
       const Instant realistic = expected_when(ref, cost, deployment.state->mean_seconds, now);
       const Instant optimistic = ref_when(ref, cost, meter.returnable(), now);
@@ -296,7 +298,7 @@ Duration Governor::Impl::slot_after(const Start& start, Instant now) const {
   const MeterRef* by = start.by;
   if (by == nullptr) {
     for (const MeterRef& ref : deployment.rules) {
-      if (ref.gates && ref.claim.unit == Unit::requests) by = &ref;
+      if (ref.stands() && ref.claim.unit == Unit::requests) by = &ref;
     }
     if (by == nullptr) return saturating_sub(at, now);
   }

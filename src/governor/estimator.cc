@@ -36,6 +36,7 @@ Estimator::Estimator(double bytes_per_token, double mean_output_tokens)
 Cost Estimator::cost(const Demand& demand, OutputEstimate kind) const {
   Cost cost;
   cost.produces_output = demand.produces_output;
+  cost.silent = demand.produces_output && !demand.streaming;
   if (demand.input_tokens) {
     cost.input = bounded(*demand.input_tokens);
   } else {

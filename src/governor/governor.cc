@@ -108,7 +108,7 @@ std::optional<LimitRef> Governor::Impl::never_fits(const Call& call, const Cost&
         is_first ? first_cost : deployment.state->estimator.cost(call.demand, profile.output);
     std::optional<LimitRef> here;
     const auto visit = [&](const MeterRef& ref) {
-      if (!ref.gates || !cost.concerns(ref.claim.unit)) return true;
+      if (!ref.gates || ref.shared->belief.guessed || !cost.concerns(ref.claim.unit)) return true;
       if (ref.meter().ever_fits(cost.admitted(ref.claim.unit, ref.claim.count, ref.claim.side))) {
         return true;
       }
@@ -276,7 +276,9 @@ void Governor::Impl::sent(CallId id, Instant now) {
     return true;
   };
   each_own(*record->terms, record->call, stamp);
-  for (const MeterRef& ref : record->terms->deployments[record->deployment].rules) stamp(ref);
+  const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
+  for (const MeterRef& ref : deployment.rules) stamp(ref);
+  if (deployment.learns) note_standing(*record, deployment, now);
 }
 
 void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now) {
@@ -287,6 +289,7 @@ void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now
   lease_remove(id.slot);
   record->renewed_at = now;
   lease_push(id.slot);
+  learn_acceptance(*record, now);
   if (output_events <= record->events || !record->cost.produces_output) return;
   record->events = output_events;
   const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
@@ -439,9 +442,15 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
     view.estimate_error_ratio = from.state->estimator.error();
     view.guard = Duration{0};
     view.meters.resize(from.rules.size());
-    for (std::size_t j = 0; j < from.rules.size(); ++j) {
-      RuleMeter& meter = from.rules[j].meter();
-      MeterView& out = view.meters[j];
+    std::size_t shown = 0;
+    for (const MeterRef& ref : from.rules) {
+      const Belief& belief = ref.shared->belief;
+      if (!belief.active) continue;
+      RuleMeter& meter = ref.meter();
+      MeterView& out = view.meters[shown++];
+      out.guessed = belief.guessed;
+      out.evidence = belief.score;
+      out.kept = meter.bracket() != nullptr ? meter.bracket()->amount() : meter.rule().amount;
       out.rule = meter.rule();
       out.used = meter.used(now);
       out.reserved = meter.held();
@@ -452,6 +461,7 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
       out.refill = empty == kNever ? kForever : std::max(Duration{0}, saturating_sub(empty, now));
       view.guard = std::max(view.guard, meter.guard(now));
     }
+    view.meters.resize(shown);
   }
   into.classes.resize(terms_->classes.size());
   for (std::uint32_t i = 0; i < terms_->classes.size(); ++i) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -65,6 +66,9 @@ class Governor::Impl {
     Instant renewed_at;
     Progressed progressed;
     std::int64_t events = 0;
+    bool judged = false;  // the provider's verdict on it has been learned from
+    // Where the windows of the deployment's rules stood when it left, itself included.
+    std::array<std::int64_t, kLearnedRules> standing{};
   };
 
   enum class LaneState : std::uint8_t { idle, ready, parked };
@@ -214,9 +218,15 @@ class Governor::Impl {
   void lease_remove(std::uint32_t slot);
   [[nodiscard]] Instant next_lease() const;
   bool hold_for(DeploymentTerms& deployment, const Signal& signal, Instant until, Instant now);
-  void decrease(DeploymentTerms& deployment, const Signal& signal, const Record& record,
-                Instant now);
+  void decrease(DeploymentTerms& deployment, const Signal& signal, Record& record, Instant now);
   Refusal give_up(const Record& record, const Signal& signal, Instant earliest, Instant now);
+
+  // learning.cc
+  void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
+  void learn_acceptance(Record& record, Instant now);
+  /// False: nothing that is known or guessed has to do with the refusal.
+  bool learn_refusal(DeploymentTerms& deployment, const Signal& signal, Record& record,
+                     Instant now);
 
   template <class Visit>
   static bool each_own(const Terms& terms, const Call& call, Visit&& visit);

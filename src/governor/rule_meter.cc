@@ -37,6 +37,13 @@ constexpr double kMarginMemory = 512;
 constexpr double kMarginTokens = 0.005;
 constexpr Duration kMinute = std::chrono::seconds(60);
 constexpr Duration kHour = std::chrono::hours(1);
+// How exactly the sums are known by which a limit is learned: inputs are estimated.
+constexpr double kSlackRequests = 0.03;
+constexpr double kSlackTokens = 0.05;
+// How much faster departures are while a limit is being found.
+constexpr double kBurstClimbing = 0.001;
+constexpr double kHaste = 1.4;
+constexpr double kHasteProbe = 1.1;
 constexpr std::int64_t kLeakyGuard = 10;
 constexpr Duration kGuardFloor = std::chrono::milliseconds(20);
 constexpr Duration kBoostHalf = std::chrono::minutes(10);
@@ -79,6 +86,7 @@ RuleMeter::RuleMeter(const MeterSettings& settings, Instant now)
     : settings_(settings),
       start_(now),
       log_(settings.rule.window, settings.side == Side::own ? kOwnCells : kProviderCells) {
+  keep_bracket();
   derive();
   if (bucket() && !level()) {
     const double taken = assumed_full() * (1 + cut_share());
@@ -97,6 +105,66 @@ void RuleMeter::keep_counter(std::int64_t taken, Instant now) {
   counter_->add(taken, guard(now), now);
 }
 
+void RuleMeter::keep_bracket() {
+  const Rule& rule = settings_.rule;
+  const bool wanted = settings_.adaptive && settings_.side == Side::provider && !level() &&
+                      rule.window > Duration{0};
+  if (!wanted) {
+    bracket_.reset();
+  } else if (bracket_) {
+    bracket_->tell(rule.amount);
+  } else {
+    bracket_.emplace(rule.amount, rule.window, tokens() ? kSlackTokens : kSlackRequests);
+  }
+}
+
+void RuleMeter::roll(Instant now) {
+  if (!bracket_) return;
+  const std::int64_t before = bracket_->amount();
+  const bool climbed = bracket_->climbs();
+  const bool wanted =
+      blocked_at_ != kDawn && saturating_sub(now, blocked_at_) < settings_.rule.window;
+  bracket_->roll(wanted, now);
+  follow_bracket(before, climbed, now);
+}
+
+void RuleMeter::follow_bracket(std::int64_t before, bool climbed, Instant now) {
+  if (bracket_->amount() == before && bracket_->climbs() == climbed) return;
+  const Slope slope = pace_slope(now);
+  const double factor = static_cast<double>(std::max<std::int64_t>(1, bracket_->amount())) /
+                        static_cast<double>(std::max<std::int64_t>(1, before));
+  pacer_.rescale(factor, slope, now);
+  derive();
+  keep_what_is_unforeseen();
+}
+
+void RuleMeter::accepted(std::int64_t standing, Instant sent_at, Instant now) {
+  if (!bracket_) return;
+  const std::int64_t before = bracket_->amount();
+  const bool climbed = bracket_->climbs();
+  bracket_->accepted(standing, sent_at, now);
+  follow_bracket(before, climbed, now);
+}
+
+void RuleMeter::forget_learned(Instant now) {
+  if (!bracket_) return;
+  const std::int64_t before = bracket_->amount();
+  const bool climbed = bracket_->climbs();
+  bracket_.reset();
+  keep_bracket();
+  follow_bracket(before, climbed, now);
+}
+
+bool RuleMeter::refused(std::int64_t standing, std::int64_t amount, Instant sent_at,
+                        Duration latency, Instant now) {
+  if (!bracket_) return false;
+  const std::int64_t before = bracket_->amount();
+  const bool climbed = bracket_->climbs();
+  const bool news = bracket_->refused(standing, amount, sent_at, latency, now);
+  follow_bracket(before, climbed, now);
+  return news;
+}
+
 void RuleMeter::configure(const MeterSettings& settings, Instant now) {
   const bool was_bucket = bucket();
   const std::int64_t before = used(now);
@@ -108,6 +176,7 @@ void RuleMeter::configure(const MeterSettings& settings, Instant now) {
     bucket_.rescale(factor, mirror_slope(now), now);
   }
   settings_ = settings;
+  keep_bracket();
   derive();
   keep_what_is_unforeseen();
   keep_counter(before, now);
@@ -119,9 +188,8 @@ void RuleMeter::configure(const MeterSettings& settings, Instant now) {
 
 void RuleMeter::derive() {
   const Rule& rule = settings_.rule;
-  bucket_kept_ = settings_.force_bucket || refills(rule.enforce);
-  rate_ =
-      rule.window <= Duration{0} ? 0 : static_cast<double>(rule.amount) / nanoseconds(rule.window);
+  bucket_kept_ = !bracket_ && (settings_.force_bucket || refills(rule.enforce));
+  rate_ = rule.window <= Duration{0} ? 0 : static_cast<double>(amount()) / nanoseconds(rule.window);
   keep_free(settings_.side == Side::provider && tokens()
                 ? std::clamp(settings_.margin.value_or(kMarginTokens), 0.0, 0.9)
                 : 0);
@@ -131,7 +199,7 @@ void RuleMeter::derive() {
     guard_most_ = std::min(guard_most_, kLeakyGuard * (rule.window / rule.amount));
   }
   guard_floor_ = settings_.guard ? *settings_.guard : std::min(kGuardFloor, rule.window / 50);
-  largest_ = capacity();
+  largest_ = bracket_ ? std::max(capacity(), rule.amount) : capacity();
   if (settings_.goes_alone) largest_ = std::max(largest_, settings_.alone_max);
   if (level()) largest_ = INT64_MAX;
   if (rule.amount <= 0) largest_ = INT64_MIN;
@@ -139,8 +207,9 @@ void RuleMeter::derive() {
 
 void RuleMeter::keep_free(double share) {
   margin_ = share;
-  pace_ = rate_ * (1 - margin_) * pace_of(settings_.rule).factor;
-  whole_ = scaled(settings_.rule.amount, 1 - margin_);
+  pace_ = rate_ * (1 - margin_) * pace_of(settings_.rule).factor * haste();
+  // What asks whether a limit is higher has to come as high as it says.
+  whole_ = scaled(amount(), bracket_ && bracket_->climbs() ? 1 : 1 - margin_);
 }
 
 void RuleMeter::learn(std::int64_t error, std::int64_t output) {
@@ -162,8 +231,13 @@ void RuleMeter::keep_what_is_unforeseen() {
   if (settings_.rule.count == Counting::settle && output_ > 0) {
     unforeseen += kMarginAnswers * output_squared_ / output_;
   }
-  const double share = unforeseen / static_cast<double>(settings_.rule.amount);
+  const double share = unforeseen / static_cast<double>(std::max<std::int64_t>(1, amount()));
   keep_free(std::min(kMarginTokens + share, kMarginMost));
+}
+
+double RuleMeter::haste() const {
+  if (!bracket_ || !bracket_->climbs()) return 1;
+  return bracket_->probes() ? kHasteProbe : kHaste;
 }
 
 double RuleMeter::shrink(Instant now) const {
@@ -199,7 +273,8 @@ double RuleMeter::saturation(Instant now) const {
 
 double RuleMeter::burst(Instant now) const {
   // A bucket that is deeper than what it refills in its window lets more than that go at once.
-  const double amount = static_cast<double>(std::max(settings_.rule.amount, capacity()));
+  const double amount = static_cast<double>(bracket_ ? bracket_->amount()
+                                                     : std::max(settings_.rule.amount, capacity()));
   const bool known = settings_.rule.enforce != Enforcement::unknown;
   const Pace pace = pace_of(settings_.rule);
   double part =
@@ -209,6 +284,8 @@ double RuleMeter::burst(Instant now) const {
   } else {
     part += (pace.burst_busy - part) * saturation(now);
   }
+  // What goes out while a limit is looked for is refused together where it is found.
+  if (bracket_ && bracket_->climbs()) part = std::min(part, kBurstClimbing);
   // One request more than the next, so that a departure which came late is made up for.
   return std::max(std::min(2.0, amount), amount * part);
 }
@@ -229,10 +306,11 @@ Slope RuleMeter::pace_slope(Instant now) const {
   if (blocked_at_ == kDawn && shrunk_ >= 1) return Slope{pace_, start_, settings_.warmup};
   const Pace pace = pace_of(settings_.rule);
   const double factor = pace.factor + (pace.factor_busy - pace.factor) * saturation(now);
-  return Slope{rate() * (1 - margin()) * factor * shrink(now), start_, settings_.warmup};
+  return Slope{rate() * (1 - margin()) * factor * haste() * shrink(now), start_, settings_.warmup};
 }
 
 std::int64_t RuleMeter::capacity() const {
+  if (bracket_) return amount();
   if (refills(settings_.rule.enforce)) return settings_.rule.depth();
   return bucket() ? settings_.rule.burst.value_or(settings_.rule.amount) : settings_.rule.amount;
 }
@@ -246,13 +324,13 @@ double RuleMeter::depth(Instant now) const {
 
 std::int64_t RuleMeter::limit(Instant now) const {
   if (level()) return settings_.rule.amount;
-  const bool plain = shrunk_ >= 1 && settings_.warmup <= Duration{0};
+  const bool plain = bracket_ || (shrunk_ >= 1 && settings_.warmup <= Duration{0});
   if (plain && !bucket()) return whole_;
   double factor = (1 - margin()) * shrink(now);
   if (settings_.warmup > Duration{0}) {
     factor *= Slope{0, start_, settings_.warmup}.share(now);
   }
-  if (!bucket()) return scaled(settings_.rule.amount, factor);
+  if (!bucket()) return scaled(amount(), factor);
   const double value = depth(now) * factor + kSlack;
   return value >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(value);
 }
@@ -297,8 +375,28 @@ Instant RuleMeter::phantom_at_most(std::int64_t most, Instant now) const {
   return std::min(end, saturating_add(base, Duration(static_cast<std::int64_t>(wait))));
 }
 
+bool RuleMeter::counts_production(const Claim& claim) const {
+  return claim.side == Side::provider && claim.count == Counting::realtime &&
+         (claim.unit == Unit::output_tokens || claim.unit == Unit::total_tokens);
+}
+
+void RuleMeter::flow(Instant now) {
+  if (silent_ <= 0 || now <= flowed_at_) {
+    flowed_at_ = std::max(flowed_at_, now);
+    return;
+  }
+  const double passed = nanoseconds(saturating_sub(now, flowed_at_));
+  flowed_at_ = now;
+  flowed_ += std::min(passed * speed_ * static_cast<double>(silent_), 1e15);
+  const auto whole = static_cast<std::int64_t>(flowed_);
+  if (whole <= 0) return;
+  flowed_ -= static_cast<double>(whole);
+  mirror_add(whole, now);
+}
+
 std::int64_t RuleMeter::used(Instant now) {
   if (level()) return held_;
+  flow(now);
   if (bucket()) {
     const double debt = std::ceil(bucket_.debt(mirror_slope(now), now) - kSlack);
     return debt >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(debt);
@@ -309,6 +407,7 @@ std::int64_t RuleMeter::used(Instant now) {
 
 bool RuleMeter::paced(Instant now) const {
   if (!settings_.pace || level()) return false;
+  if (bracket_) return !bracket_->drains();
   if (tokens()) return true;
   if (now < paced_until_ || settings_.warmup > Duration{0}) return true;
   if (bucket()) return false;
@@ -324,6 +423,10 @@ bool RuleMeter::fits(std::int64_t amount, std::int64_t paced_amount, Instant now
   if (settings_.rule.amount <= 0 || now < hold_until_) return false;
   if (level()) return held_ < settings_.rule.amount;
   if (now < alone_until_) return false;
+  if (bracket_) {
+    roll(now);
+    if (now < bracket_->closed_until()) return false;
+  }
   amount = std::max<std::int64_t>(amount, 1);
   const std::int64_t taken = saturating_add(used(now), open_);
   if (saturating_add(taken, amount) > limit(now) && !(taken == 0 && ever_fits(amount))) {
@@ -376,6 +479,11 @@ Instant RuleMeter::when(std::int64_t amount, std::int64_t paced_amount, std::int
   }
   amount = std::max<std::int64_t>(amount, 1);
   Instant at = std::max({now, hold_until_, alone_until_});
+  if (bracket_) {
+    roll(now);
+    at = std::max(at, bracket_->closed_until());
+  }
+  flow(now);
   if (!bucket()) log_.expire(now, guard(now));
   const std::int64_t taken = std::max<std::int64_t>(
       0, saturating_add(saturating_add(log_.sum(), phantom(now)), open_) - returned);
@@ -430,6 +538,7 @@ void RuleMeter::grant(const Claim& claim, const Cost& cost, Instant now) {
   ++calls_;
   if (claim.unit == Unit::concurrency) return;
   open_ += amount;
+  if (bracket_) bracket_->granted(now);
   if (settings_.pace) {
     const std::int64_t paced_amount = std::min(cost.paced(claim.unit, claim.count), capacity());
     pacer_.charge(static_cast<double>(paced_amount), pace_slope(now), now);
@@ -441,6 +550,11 @@ void RuleMeter::sent(const Claim& claim, const Cost& cost, Instant now) {
   open_ -= cost.admitted(claim.unit, claim.count, claim.side);
   const std::int64_t amount = mirrored(claim, cost);
   if (amount > 0) mirror_add(amount, now);
+  if (bracket_) bracket_->sent(standing(now), now);
+  if (cost.silent && counts_production(claim)) {
+    flow(now);
+    ++silent_;
+  }
 }
 
 std::int64_t RuleMeter::mirrored(const Claim& claim, const Cost& cost) {
@@ -468,6 +582,7 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
   held_ -= amount;
   --calls_;
   if (claim.unit == Unit::concurrency) return;
+  if (bracket_) bracket_->ended(progressed.sent ? progressed.sent_at : kDawn);
   const auto pace = [&](std::int64_t real) {
     if (!settings_.pace) return;
     const std::int64_t paced_amount = std::min(cost.paced(claim.unit, claim.count), capacity());
@@ -480,7 +595,14 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
     return;
   }
   const bool output_unit = claim.unit == Unit::output_tokens || claim.unit == Unit::total_tokens;
-  const std::int64_t metered = output_unit ? progressed.metered : 0;
+  std::int64_t metered = output_unit ? progressed.metered : 0;
+  const bool silent = cost.silent && counts_production(claim);
+  if (silent) {
+    flow(now);
+    --silent_;
+    const double lasted = nanoseconds(saturating_sub(now, progressed.sent_at));
+    metered = static_cast<std::int64_t>(std::min(lasted * speed_, 1e15));
+  }
   const std::int64_t real = actual.of(claim.unit);
   const auto correct = [&](std::int64_t delta) {
     if (delta > 0) mirror_add(delta, now);
@@ -519,7 +641,8 @@ void RuleMeter::finish(const Claim& claim, const Cost& cost, const Progressed& p
       const std::int64_t late = real - known_input - metered;
       if (late > 0) mirror_add(late, now);
       if (late < 0) {
-        mirror_credit(progressed.metered_at, std::min(-late, progressed.last_metered), now);
+        const std::int64_t most = silent ? -late : progressed.last_metered;
+        mirror_credit(silent ? now : progressed.metered_at, std::min(-late, most), now);
       }
       break;
     }
@@ -560,7 +683,7 @@ void RuleMeter::unexplained(Instant now) {
 
 void RuleMeter::note_blocked(std::int64_t queued, Instant now) {
   saturation_ = saturation(now);
-  busy_ = queued >= settings_.rule.amount / 4;
+  busy_ = queued >= amount() / 4;
   blocked_at_ = now;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "governor/bracket.h"
 #include "governor/cost.h"
 #include "governor/counter_mirror.h"
 #include "governor/pacer.h"
@@ -22,6 +23,7 @@ struct MeterSettings {
   bool force_bucket = false;   ///< strategy `rate`: a bucket with debt whatever the enforcement
   bool goes_alone = false;     ///< a longer window of the unit takes what is larger than this one
   std::int64_t alone_max = 0;  ///< the largest such amount
+  bool adaptive = false;       ///< the limit may be another than the rule says, and is learned
   double start_level = 1;
   Duration warmup{0};
   std::optional<std::int64_t> burst_percent;
@@ -90,8 +92,24 @@ class RuleMeter {
   /// A refusal that the mirror did not foresee: the guard grows, and at its bound the limit
   /// shrinks.
   void unexplained(Instant now);
+
+  // Of a rule whose limit is learned; the others do nothing and say nothing.
+  [[nodiscard]] const Bracket* bracket() const { return bracket_ ? &*bracket_ : nullptr; }
+  /// What the window has counted, for `accepted` and `refused` to be told of later.
+  [[nodiscard]] std::int64_t standing(Instant now) const {
+    return saturating_add(log_.sum(), phantom(now));
+  }
+  /// A call that was sent when the window stood at `standing`, itself included, was let in.
+  void accepted(std::int64_t standing, Instant sent_at, Instant now);
+  /// Forgets what was learned of the limit.
+  void forget_learned(Instant now);
+  /// It was refused. False: that says nothing new.
+  bool refused(std::int64_t standing, std::int64_t amount, Instant sent_at, Duration latency,
+               Instant now);
   /// The measured spread of the network delay.
   void set_spread(Duration spread) { spread_ = spread; }
+  /// How much output a call in flight produces in a second, on average.
+  void set_speed(double tokens_per_second) { speed_ = tokens_per_second * 1e-9; }
   /// A call was found waiting for this rule, with so much queued behind it (itself included).
   void note_blocked(std::int64_t queued, Instant now);
   /// A slot for one refused caller at or after `at`; each caller gets its own.
@@ -112,6 +130,21 @@ class RuleMeter {
 
  private:
   void derive();
+  /// Charges what calls that are not streamed have produced since it was last done, as far as that
+  /// can be known: a rule that counts output as it is produced counts theirs too.
+  void flow(Instant now);
+  [[nodiscard]] bool counts_production(const Claim& claim) const;
+  void keep_bracket();
+  /// Departures are this much faster while the limit is being found.
+  [[nodiscard]] double haste() const;
+  /// The limit as it is told, or as it was learned to be.
+  [[nodiscard]] std::int64_t amount() const {
+    return bracket_ ? bracket_->amount() : settings_.rule.amount;
+  }
+  /// Lets the bracket's time pass.
+  void roll(Instant now);
+  /// What is learned has changed from `before`: everything that follows from it changes.
+  void follow_bracket(std::int64_t before, bool climbed, Instant now);
   /// Takes `share` of the amount for the margin that is kept free.
   void keep_free(double share);
   /// A call has ended: by how much its input had been misjudged, and what it produced.
@@ -140,6 +173,7 @@ class RuleMeter {
   void mirror_credit(Instant stamp, std::int64_t amount, Instant now);
 
   MeterSettings settings_;
+  std::optional<Bracket> bracket_;
   // What follows from the settings alone, so that no decision computes it anew.
   double rate_ = 0;
   double margin_ = 0;         // this one is learned, unless it was told
@@ -154,10 +188,14 @@ class RuleMeter {
   std::unique_ptr<CounterMirror> counter_;  // of a rule that is kept by a sliding counter
   Pacer bucket_;
   Pacer pacer_;
-  std::int64_t open_ = 0;   // granted, not in the mirror
-  std::int64_t held_ = 0;   // granted, not settled
-  std::int64_t calls_ = 0;  // these
-  double learned_ = 0;      // calls the following means are of, up to their memory
+  std::int64_t open_ = 0;    // granted, not in the mirror
+  std::int64_t held_ = 0;    // granted, not settled
+  std::int64_t calls_ = 0;   // these
+  std::int64_t silent_ = 0;  // of those that were sent, the ones that produce unheard
+  double speed_ = 0;         // of each, in tokens a nanosecond
+  double flowed_ = 0;        // less than a token of it, not charged yet
+  Instant flowed_at_ = kDawn;
+  double learned_ = 0;  // calls the following means are of, up to their memory
   double error_squared_ = 0;
   double output_ = 0;
   double output_squared_ = 0;

@@ -3,86 +3,16 @@
 #include <algorithm>
 
 #include "governor/impl.h"
+#include "governor/meant.h"
 
 namespace weir::governor {
 namespace {
 
 constexpr std::size_t kTombstones = 1024;
+constexpr double kSpeedWeight = 1.0 / 64;
 constexpr int kLostAtOnce = 64;
 constexpr Duration kMaxHint = std::chrono::hours(24);
 constexpr std::int64_t kWokenAtOnce = 16;
-
-bool unit_of(Limiter limiter, Unit& unit, bool& any_tokens) {
-  any_tokens = false;
-  switch (limiter) {
-    case Limiter::rpm:
-    case Limiter::rps:
-    case Limiter::rpd: unit = Unit::requests; return true;
-    case Limiter::input_tpm: unit = Unit::input_tokens; return true;
-    case Limiter::output_tpm: unit = Unit::output_tokens; return true;
-    case Limiter::total_tpm:
-    case Limiter::tps:
-    case Limiter::tpd:
-      unit = Unit::total_tokens;
-      any_tokens = true;
-      return true;
-    case Limiter::concurrency: unit = Unit::concurrency; return true;
-    case Limiter::burst:
-    case Limiter::budget:
-    case Limiter::images:
-    case Limiter::audio_seconds:
-    case Limiter::tasks:
-    case Limiter::stream_seconds:
-    case Limiter::unknown: return false;
-  }
-  return false;
-}
-
-bool window_of(Limiter limiter, Duration window) {
-  const auto up_to = [&](Duration most) { return window <= most; };
-  switch (limiter) {
-    case Limiter::rps:
-    case Limiter::tps: return up_to(std::chrono::seconds(10));
-    case Limiter::rpd:
-    case Limiter::tpd: return window > std::chrono::hours(1);
-    case Limiter::rpm:
-    case Limiter::input_tpm:
-    case Limiter::output_tpm:
-    case Limiter::total_tpm:
-      return window > std::chrono::seconds(1) && up_to(std::chrono::hours(1));
-    case Limiter::concurrency: return true;
-    case Limiter::burst:
-    case Limiter::budget:
-    case Limiter::images:
-    case Limiter::audio_seconds:
-    case Limiter::tasks:
-    case Limiter::stream_seconds:
-    case Limiter::unknown: return false;
-  }
-  return false;
-}
-
-// Visits the rules that an error's limiter means; false if the limiter means none of them.
-template <class Visit>
-bool each_meant(const DeploymentTerms& deployment, Limiter limiter, Visit&& visit) {
-  Unit unit = Unit::requests;
-  bool any_tokens = false;
-  if (!unit_of(limiter, unit, any_tokens)) return false;
-  const auto is_unit = [&](const MeterRef& ref) {
-    if (ref.claim.unit == unit) return true;
-    return any_tokens && ref.claim.unit != Unit::requests && ref.claim.unit != Unit::concurrency;
-  };
-  for (const bool exact : {true, false}) {
-    bool any = false;
-    for (const MeterRef& ref : deployment.rules) {
-      if (!is_unit(ref) || (exact && !window_of(limiter, ref.limit.window))) continue;
-      visit(ref);
-      any = true;
-    }
-    if (any) return true;
-  }
-  return false;
-}
 
 // What a call was booked with, as a usage: a report is told as it came, cached tokens included.
 Usage charged_of(const Settlement& settlement, const Actual& actual) {
@@ -228,6 +158,13 @@ void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant no
   if (progressed.sent) {
     const double held = to_seconds(saturating_sub(now, record.granted_at));
     state.mean_seconds += (held - state.mean_seconds) * 0.05;
+    if (record.cost.produces_output && actual.tokens_charged) {
+      const double passed = to_seconds(saturating_sub(now, progressed.sent_at));
+      state.produced += (static_cast<double>(actual.output) - state.produced) * kSpeedWeight;
+      state.producing += (passed - state.producing) * kSpeedWeight;
+      const double speed = state.producing > 0 ? state.produced / state.producing : 0;
+      for (const MeterRef& ref : deployment.rules) ref.meter().set_speed(speed);
+    }
   }
   const bool requests_freed = !progressed.sent || !actual.request_counted;
   wake_groups(*record.terms, record.deployment, requests_freed);
@@ -250,6 +187,7 @@ Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant 
   if (settlement.ending != Ending::never_sent && !record->progressed.sent) sent(id, now);
   const Actual actual = actual_of(*record, settlement);
   if (charged != nullptr) *charged = charged_of(settlement, actual);
+  if (settlement.reported || settlement.response_started) learn_acceptance(*record, now);
   DeploymentState& state = *record->terms->deployments[record->deployment].state;
   if (settlement.reported && settlement.ending == Ending::completed) {
     state.failures_in_row = 0;
@@ -322,15 +260,18 @@ bool Governor::Impl::hold_for(DeploymentTerms& deployment, const Signal& signal,
   return false;
 }
 
-void Governor::Impl::decrease(DeploymentTerms& deployment, const Signal& signal,
-                              const Record& record, Instant now) {
+void Governor::Impl::decrease(DeploymentTerms& deployment, const Signal& signal, Record& record,
+                              Instant now) {
   DeploymentState& state = *deployment.state;
+  if (deployment.learns && learn_refusal(deployment, signal, record, now)) return;
   if (record.progressed.sent_at <= state.decreased_at) return;
   state.decreased_at = now;
-  const bool named = each_meant(deployment, signal.limiter,
-                                [&](const MeterRef& ref) { ref.meter().unexplained(now); });
-  if (named) return;
-  for (const MeterRef& ref : deployment.rules) ref.meter().unexplained(now);
+  if (!deployment.learns) {
+    const bool named = each_meant(deployment, signal.limiter,
+                                  [&](const MeterRef& ref) { ref.meter().unexplained(now); });
+    if (named) return;
+    for (const MeterRef& ref : deployment.rules) ref.meter().unexplained(now);
+  }
   if (signal.retry_after) return;
   // No rule was told that could explain it: the deployment as a whole slows down.
   state.failures_in_row = std::min(state.failures_in_row + 1, 10);
@@ -366,7 +307,7 @@ Refusal Governor::Impl::give_up(const Record& record, const Signal& signal, Inst
   if (meant == nullptr || meant->meter().rate() <= 0) {
     meant = nullptr;
     for (const MeterRef& ref : deployment.rules) {
-      if (ref.gates && ref.claim.unit == Unit::requests) meant = &ref;
+      if (ref.stands() && ref.claim.unit == Unit::requests) meant = &ref;
     }
   }
   if (meant == nullptr) {

@@ -22,7 +22,8 @@ MeterSettings provider_settings(const DeploymentPolicy& policy, const Rule& rule
   MeterSettings settings;
   settings.rule = rule;
   settings.side = Side::provider;
-  settings.pace = policy.strategy == Strategy::shaping && rule.unit != Unit::concurrency;
+  settings.pace = policy.strategy >= Strategy::shaping && rule.unit != Unit::concurrency;
+  settings.adaptive = policy.strategy == Strategy::adaptive;
   settings.force_bucket = policy.strategy == Strategy::rate && rule.unit == Unit::requests;
   settings.alone_max = largest_of_longer(policy, rule);
   const std::int64_t depth =
@@ -54,7 +55,8 @@ bool strategy_gates(Strategy strategy, Unit unit) {
     case Strategy::passthrough: return false;
     case Strategy::retry: return false;
     case Strategy::rate: return unit == Unit::requests || unit == Unit::concurrency;
-    case Strategy::shaping: return true;
+    case Strategy::shaping:
+    case Strategy::adaptive: return true;
   }
   return true;
 }
@@ -103,6 +105,63 @@ MeterRef Registry::bind(const std::string& owner, const MeterSettings& settings,
   return ref;
 }
 
+// What a provider may keep beside or instead of what was told: the same rate in shorter windows,
+// and the maximum output counted at admission.
+void Registry::bind_guesses(const DeploymentPolicy& from, std::size_t index,
+                            DeploymentTerms& deployment, Instant now) {
+  const std::size_t told = deployment.rules.size();
+  const auto short_told = [&](Unit unit) {
+    return std::any_of(from.rules.begin(), from.rules.end(), [&](const Rule& rule) {
+      return rule.unit == unit && rule.window <= std::chrono::seconds(10);
+    });
+  };
+  const auto guess = [&](Rule rule, Duration window, Counting count, double prior) {
+    if (deployment.rules.size() >= kLearnedRules) return;
+    const double share =
+        static_cast<double>(window.count()) / static_cast<double>(rule.window.count());
+    rule.amount = std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(static_cast<double>(rule.amount) * share));
+    rule.window = window;
+    rule.count = count;
+    rule.enforce = Enforcement::unknown;
+    rule.burst.reset();
+    std::map<std::string, int> taken;
+    const std::string owner = "guess|" + from.name + "|" + std::string(name(count));
+    MeterRef ref = bind(owner, provider_settings(from, rule), now, taken);
+    Belief& belief = ref.shared->belief;
+    if (!belief.guessed) {
+      belief.guessed = true;
+      belief.active = false;
+      belief.score = prior;
+    }
+    ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(index));
+    ref.gates = !deployment.observe;
+    ref.meter().set_spread(deployment.state->jitter.spread());
+    deployment.rules.push_back(std::move(ref));
+  };
+  for (std::size_t i = 0; i < told; ++i) {
+    const Rule rule = deployment.rules[i].meter().rule();
+    const bool minute =
+        rule.window >= std::chrono::seconds(30) && rule.window <= std::chrono::minutes(2);
+    if (rule.unit == Unit::concurrency || rule.amount <= 0 || !minute) continue;
+    const bool tokens = rule.unit != Unit::requests;
+    const bool later =
+        tokens && (rule.count == Counting::settle || rule.count == Counting::realtime);
+    if (later && rule.unit != Unit::input_tokens) {
+      guess(rule, rule.window, Counting::reserve, -0.5);
+    }
+    if (short_told(rule.unit)) continue;
+    guess(rule, std::chrono::seconds(10), rule.count, -0.5);
+    if (later && rule.count == Counting::settle && rule.unit != Unit::input_tokens) {
+      guess(rule, std::chrono::seconds(10), Counting::realtime, -0.5);
+    }
+    guess(rule, std::chrono::seconds(1), rule.count, -1);
+    if (later && rule.unit != Unit::input_tokens) {
+      guess(rule, std::chrono::seconds(10), Counting::reserve, -1);
+    }
+  }
+}
+
 void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now) {
   for (std::size_t i = 0; i < policy.deployments.size(); ++i) {
     const DeploymentPolicy& from = policy.deployments[i];
@@ -127,6 +186,8 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
       ref.meter().set_spread(deployment.state->jitter.spread());
       deployment.rules.push_back(std::move(ref));
     }
+    deployment.learns = from.strategy == Strategy::adaptive;
+    if (deployment.learns) bind_guesses(from, i, deployment, now);
     terms.deployments.push_back(std::move(deployment));
   }
 }

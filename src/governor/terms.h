@@ -15,6 +15,8 @@
 
 namespace weir::governor {
 
+/// Rules of a deployment whose limits are learned, told and guessed; further ones are kept as told.
+inline constexpr std::size_t kLearnedRules = 24;
 inline constexpr std::uint32_t kNoIndex = 0xffffffffU;
 
 /// A list of lanes that wait for one meter, oldest head first; the lanes hold the links.
@@ -23,11 +25,22 @@ struct Waiters {
   std::uint32_t tail = kNoIndex;
 };
 
+/// What speaks for a rule being one that the provider keeps, where that is learned.
+struct Belief {
+  bool guessed = false;        ///< nobody told it
+  bool active = true;          ///< it is kept; a guess that is not only counts
+  double score = 0;            ///< logarithm of how much better refusals fit it than chance
+  double met = 0.5;            ///< share of the calls that went through at its limit
+  Instant refused_at = kDawn;  ///< the last refusal that it explains
+  Duration trusted = std::chrono::minutes(30);  ///< a guess is dropped when it has none for this
+};
+
 /// A meter with what belongs to it but not to its arithmetic.
 struct Metered {
   Metered(const MeterSettings& settings, Instant now) : meter(settings, now) {}
   RuleMeter meter;
   Waiters waiters;
+  Belief belief;
 };
 
 /// One rule under the terms of one policy. The meter may be shared with other policies' terms.
@@ -38,6 +51,8 @@ struct MeterRef {
   bool watched = false;  ///< observe mode: it would gate
   LimitRef limit;        ///< how this limit is named to a caller
   [[nodiscard]] RuleMeter& meter() const { return shared->meter; }
+  /// Whether it stops calls, as far as is known now.
+  [[nodiscard]] bool stands() const { return gates && shared->belief.active; }
 };
 
 /// The spread of the network delay: the range of round trips over the last one to two minutes.
@@ -68,8 +83,11 @@ struct DeploymentState {
   std::int64_t attempts = 0;
   std::int64_t rejections = 0;
   double mean_seconds = 1;  ///< how long a call holds its slot
-  Duration lease{0};        ///< of a call that was sent
-  Duration send_lease{0};   ///< of one that was not
+  double produced = 0;      ///< output of a call, and the seconds it took: a mean of each
+  double producing = 0;
+  Duration lease{0};          ///< of a call that was sent
+  Duration send_lease{0};     ///< of one that was not
+  Duration refusals_take{0};  ///< from the departure of a request to the provider's 429, a mean
   // Calls by their last sign of life, oldest first: never sent, and sent.
   std::array<std::uint32_t, 2> lease_head{kNoIndex, kNoIndex};
   std::array<std::uint32_t, 2> lease_tail{kNoIndex, kNoIndex};
@@ -85,6 +103,7 @@ struct DeploymentTerms {
   std::shared_ptr<DeploymentState> state;
   std::vector<MeterRef> rules;
   bool observe = false;
+  bool learns = false;  ///< strategy adaptive: its limits may be others than it was told
   std::vector<std::uint32_t> profiles;  ///< those that may use it
   // Dispatch state of this policy.
   std::int64_t contending = 0;  ///< calls queued that could use it
@@ -127,6 +146,8 @@ class Registry {
  private:
   MeterRef bind(const std::string& owner, const MeterSettings& settings, Instant now,
                 std::map<std::string, int>& taken);
+  void bind_guesses(const DeploymentPolicy& from, std::size_t index, DeploymentTerms& deployment,
+                    Instant now);
   void bind_deployments(const Policy& policy, Terms& terms, Instant now);
   void prune();
 

@@ -93,6 +93,23 @@ void judge(const Scenario& scenario, Report& report) {
   if (goals.min_use_of_fifo) {
     at_least("use_of_fifo", *goals.min_use_of_fifo, report.use / std::max(report.fifo_use, 1e-9));
   }
+  if (goals.max_429s) {
+    at_most("refusals", static_cast<double>(*goals.max_429s),
+            static_cast<double>(report.books.rejected));
+  }
+  if (goals.learned) {
+    const auto same = [](const Rule& left, const Rule& right) {
+      return left.unit == right.unit && left.window == right.window;
+    };
+    const auto among = [&](const Rule& rule, const std::vector<Rule>& rules) {
+      return std::any_of(rules.begin(), rules.end(),
+                         [&](const Rule& other) { return same(rule, other); });
+    };
+    double wrong = 0;
+    for (const Rule& rule : *goals.learned) wrong += among(rule, report.learned) ? 0 : 1;
+    for (const Rule& rule : report.learned) wrong += among(rule, *goals.learned) ? 0 : 1;
+    at_most("wrongly_learned", 0, wrong);
+  }
   if (goals.all_served) {
     at_least("served", static_cast<double>(report.books.arrivals),
              static_cast<double>(report.books.served));
@@ -115,10 +132,6 @@ void judge(const Scenario& scenario, Report& report) {
     at_least("served_share", *goals.min_served,
              static_cast<double>(report.books.served) /
                  static_cast<double>(std::max<std::int64_t>(report.books.arrivals, 1)));
-  }
-  if (goals.max_429s) {
-    at_most("429s", static_cast<double>(*goals.max_429s),
-            static_cast<double>(report.books.rejected));
   }
   if (goals.max_p99)
     at_most("p99_wait_s", to_seconds(*goals.max_p99), to_seconds(report.waits.p99));

@@ -61,6 +61,7 @@ struct Report {
   Waits waits;
   Waits oracle;
   std::int64_t oracle_served = 0;
+  std::vector<Rule> learned;            ///< rules nobody told the governor, kept at the end
   std::vector<std::string> first_429s;  ///< when and by which rule; the first ten
   Duration longest_pause{0};            ///< that a refusal asked for
   Starvation starvation;

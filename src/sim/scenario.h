@@ -97,7 +97,6 @@ struct NetworkStep {
 struct Refusals {
   Duration delay{0};   ///< added to the way back of a refusal ...
   Duration jitter{0};  ///< ... and uniform up to this on top
-  bool typed = true;   ///< they say which limit refused
   double stray = 0;    ///< share of the attempts that somebody on the way refuses with a 429
 };
 
@@ -134,15 +133,16 @@ struct Goals {
   std::optional<double> min_use;           ///< charged by the scarcest rule, of its limit
   std::optional<double> min_use_of_fifo;   ///< that, of what clairvoyant FIFO charges
   bool all_served = false;
+  std::optional<std::int64_t> max_429s;      ///< provider refusals in all
+  std::optional<std::vector<Rule>> learned;  ///< exactly these, beyond what was told; unit, window
   std::optional<Duration> max_p99_over_oracle;  ///< wait, against clairvoyant FIFO
   std::optional<double> max_429_share_restart;  ///< in the two windows after the restart
   std::optional<double> max_429_share_transit;  ///< of attempts on their way at the kill, of all
   std::optional<double> min_share;              ///< of any tenant, of its max-min share
   std::optional<double> min_jain;               ///< over the tenants' shares of theirs
   std::optional<double> min_served;             ///< of all requests
-  std::optional<std::int64_t> max_429s;
-  std::optional<Duration> max_p99;  ///< wait, from arrival to the first departure
-  double max_window_ratio = 1.05;   ///< provider's window sum over its limit
+  std::optional<Duration> max_p99;              ///< wait, from arrival to the first departure
+  double max_window_ratio = 1.05;               ///< provider's window sum over its limit
 };
 
 /// The governor's process dies and a new one starts.
@@ -171,6 +171,8 @@ struct Scenario {
   Goals goals;
   std::optional<Restart> restart;
   Duration progress_every = std::chrono::seconds(1);  ///< between two progress calls of a stream
+  bool retry_hints = true;                            ///< its refusals say when to come back ...
+  bool names_limits = true;                           ///< ... and which unit was short
   bool headers = false;                               ///< answers carry rate-limit headers
   HeaderQuirks header_quirks;                         ///< and how they differ from the truth
   std::vector<LimitStep> steps;                       ///< of the provider's limits; nobody is told

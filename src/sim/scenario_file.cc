@@ -457,7 +457,6 @@ void read_clock(Map& map, std::vector<ClockStep>& steps) {
 void read_refusals(Map map, Refusals& refusals) {
   map.duration("delay", refusals.delay);
   map.duration("jitter", refusals.jitter);
-  map.boolean("typed", refusals.typed);
   map.percent("stray", refusals.stray);
   map.done();
 }
@@ -522,7 +521,8 @@ void read_governor(Map map, Told& told) {
   map.choice<Strategy>("strategy", told.strategy,
                        {{"passthrough", Strategy::passthrough},
                         {"rate", Strategy::rate},
-                        {"shaping", Strategy::shaping}});
+                        {"shaping", Strategy::shaping},
+                        {"adaptive", Strategy::adaptive}});
   map.choice<Mode>("mode", told.mode, {{"enforce", Mode::enforce}, {"observe", Mode::observe}});
   map.duration("max_wait", told.max_wait);
   map.count("depth", told.depth);
@@ -536,13 +536,18 @@ void read_goals(Map map, Goals& goals) {
   map.percent("use", goals.min_use);
   map.percent("use_of_fifo", goals.min_use_of_fifo);
   map.boolean("all_served", goals.all_served);
+  if (map.find("refusals") != nullptr) {
+    std::int64_t most = 0;
+    map.count("refusals", most);
+    goals.max_429s = most;
+  }
+  if (map.find("learned") != nullptr) goals.learned = read_rules(map, "learned", {});
   map.duration("p99_over_fifo", goals.max_p99_over_oracle);
   map.percent("provider_429s_after_restart", goals.max_429_share_restart);
   map.percent("provider_429s_in_transit", goals.max_429_share_transit);
   map.percent("min_share", goals.min_share);
   map.percent("jain", goals.min_jain);
   map.percent("served", goals.min_served);
-  map.count("refusals", goals.max_429s);
   map.duration("p99_wait", goals.max_p99);
   map.decimal("window_ratio", goals.max_window_ratio);
   map.done();
@@ -562,6 +567,8 @@ void read_world(Map& map, Scenario& scenario) {
   scenario.provider.rules = read_rules(map, "rules", std::move(scenario.provider.rules));
   scenario.told.rules = read_rules(map, "told", std::move(scenario.told.rules));
   map.boolean("rejected_counted", scenario.provider.rejected_counted);
+  map.boolean("retry_hints", scenario.retry_hints);
+  map.boolean("names_limits", scenario.names_limits);
   map.count("default_max_output", scenario.provider.default_max_output);
   map.duration("phase", scenario.provider.phase);
   map.duration("day_phase", scenario.provider.day_phase);

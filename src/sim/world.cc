@@ -382,9 +382,9 @@ Signal World::refusal_signal(const CallState& call) const {
   Signal signal;
   signal.kind = SignalClass::rate_limited;
   signal.status = 429;
-  signal.retry_after = call.retry_after;
-  if (!scenario_.refusals.typed || call.refused_astray) return signal;
-  if (call.refused_by) signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
+  if (scenario_.retry_hints) signal.retry_after = call.retry_after;
+  if (call.refused_by && scenario_.names_limits)
+    signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
   if (call.refused_for_growth) signal.limiter = Limiter::burst;
   return signal;
 }
@@ -393,7 +393,7 @@ void World::refused(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   if (call.state != State::sent) return;
   const Signal signal = refusal_signal(call);
-  report_.longest_pause = std::max(report_.longest_pause, call.retry_after.value_or(Duration{0}));
+  report_.longest_pause = std::max(report_.longest_pause, signal.retry_after.value_or(Duration{0}));
   const governor::Verdict verdict = port_->rejected(call.id, signal, true, now);
   --open_.granted;
   if (std::holds_alternative<governor::Requeued>(verdict)) {
@@ -680,7 +680,7 @@ void World::check_mirrors(const governor::DeploymentView& view, Instant now) {
     const auto meter =
         std::find_if(view.meters.begin(), view.meters.end(), [&](const governor::MeterView& one) {
           return one.rule.unit == rule.unit && one.rule.window == rule.window &&
-                 one.rule.amount == rule.amount;
+                 one.rule.amount == rule.amount && one.rule.count == rule.count;
         });
     if (meter == view.meters.end()) continue;
     const std::int64_t sure = window.charged_between(now - rule.window + 2 * trip, now - trip, now);
@@ -732,6 +732,10 @@ void World::finish_report(Instant now) {
         fmt::format("{} attempts are still open at the provider", provider_.counters().inflight));
   }
   report_.waits = sum_up(waits_);
+  if (snapshot_.deployments.empty()) return;
+  for (const governor::MeterView& meter : snapshot_.deployments.front().meters) {
+    if (meter.guessed) report_.learned.push_back(meter.rule);
+  }
 }
 
 }  // namespace weir::sim

@@ -28,7 +28,7 @@ const Hard kHard[] = {
     {"01-waking-tenant"},
     {"02-waking-concurrency"},
     // Nothing learns a limit that was not told.
-    {"03-unknown-second", {" 429s"}},
+    {"03-unknown-second", {" refusals"}},
     {"04-strange-429s"},
     {"05-late-refusals", {" 429_share", " use"}},
     {"06-falling-limit", {"halved-twice 429_share", "suspended 429_share"}},

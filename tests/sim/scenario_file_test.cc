@@ -142,7 +142,7 @@ TEST_F(ScenarioFile, EveryKeyOfClientsClockAndWayIsRead) {
             "  two: {first_tenant: 0, workload: {tenants: 5}, arrivals: {per_second: 1}}\n"
             "network_steps: [{at: 5s, jitter: 500ms}, {at: 9s, delay: 1ms}]\n"
             "clock_steps: [{at: 1s, ahead: 5s}, {at: 2s, behind: 3s}]\n"
-            "refusals: {delay: 10s, jitter: 20s, typed: false, stray: 2%}\n"
+            "refusals: {delay: 10s, jitter: 20s, stray: 2%}\n"
             "rules: [{unit: requests, amount: 60, window: 60s, enforce: sliding}]\n"
             "goals: {min_share: 80%, jain: 99%, served: 50%, refusals: 12, p99_wait: 3s}\n"));
   ASSERT_TRUE(set.has_value()) << set.error().text;
@@ -155,7 +155,6 @@ TEST_F(ScenarioFile, EveryKeyOfClientsClockAndWayIsRead) {
   EXPECT_EQ(world.clock_steps[0].by, std::chrono::seconds(5));
   EXPECT_EQ(world.clock_steps[1].by, std::chrono::seconds(-3));
   EXPECT_EQ(world.refusals.jitter, std::chrono::seconds(20));
-  EXPECT_FALSE(world.refusals.typed);
   EXPECT_DOUBLE_EQ(world.refusals.stray, 0.02);
   EXPECT_DOUBLE_EQ(*world.goals.min_share, 0.8);
   EXPECT_EQ(world.goals.max_429s, 12);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which limits a provider keeps, learned from what it accepts and what it refuses.
+//
+// Told are amounts for a minute. A provider may keep them in shorter windows, count the maximum
+// output at admission, or keep another amount altogether. Every such guess has a meter that counts
+// along; one refusal is put beside all of them. A guess that stood at its limit when a call was
+// refused is the better supported the seldomer calls stand there; one that did not is wrong, unless
+// its limit fell. Obeyed are the told rules and, of the guesses, those that refusals speak for;
+// where nothing explains a refusal, some limit shrinks all the same, so that none goes unanswered.
+// Source: control.md sections 13.0 (10) and 13.2 (d).
+#include <algorithm>
+#include <cmath>
+
+#include "governor/impl.h"
+#include "governor/meant.h"
+
+namespace weir::governor {
+namespace {
+
+constexpr double kAgainst = -3;
+constexpr double kUnlikely = -1.5;
+constexpr double kDoubt = 0;
+// A guess worse than this is not taken although nothing else explains a refusal.
+constexpr double kGuessLeast = -1.25;
+constexpr double kScoreMost = 6;
+// What a guess must have over the rule that is kept, where both explain a refusal.
+constexpr double kChallenge = 1.5;
+constexpr double kMetLeast = 0.02;
+constexpr double kMetMemory = 0.02;
+constexpr Duration kShort = std::chrono::seconds(1);
+
+struct Suspect {
+  const MeterRef* ref = nullptr;
+  std::size_t index = 0;
+};
+
+std::size_t learned_rules(const DeploymentTerms& deployment) {
+  return std::min(deployment.rules.size(), kLearnedRules);
+}
+
+bool of_limiter(const MeterRef& ref, Limiter limiter) {
+  Unit unit = Unit::requests;
+  bool any_tokens = false;
+  // A refusal that names no limit may be any.
+  if (!unit_of(limiter, unit, any_tokens)) return limiter == Limiter::unknown;
+  if (ref.claim.unit == unit) return true;
+  return any_tokens && ref.claim.unit != Unit::requests && ref.claim.unit != Unit::concurrency;
+}
+
+bool names_seconds(Limiter limiter) { return limiter == Limiter::rps || limiter == Limiter::tps; }
+
+bool window_suits(const MeterRef& ref, Limiter limiter) {
+  if (limiter == Limiter::unknown) return true;
+  return names_seconds(limiter) == (ref.limit.window <= kShort);
+}
+
+void drop(const MeterRef& ref, Instant now) {
+  ref.shared->belief.active = false;
+  ref.meter().forget_learned(now);
+}
+
+}  // namespace
+
+void Governor::Impl::note_standing(Record& record, const DeploymentTerms& deployment, Instant now) {
+  for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
+    record.standing[i] = deployment.rules[i].meter().standing(now);
+  }
+}
+
+void Governor::Impl::learn_acceptance(Record& record, Instant now) {
+  const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
+  if (!deployment.learns || record.judged || !record.progressed.sent) return;
+  record.judged = true;
+  for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
+    const MeterRef& ref = deployment.rules[i];
+    if (ref.meter().bracket() == nullptr || !record.cost.concerns(ref.claim.unit)) continue;
+    Belief& belief = ref.shared->belief;
+    const bool met = ref.meter().bracket()->explains(record.standing[i]);
+    belief.met += ((met ? 1.0 : 0.0) - belief.met) * kMetMemory;
+    ref.meter().accepted(record.standing[i], record.progressed.sent_at, now);
+    if (!belief.guessed || !belief.active) continue;
+    if (saturating_sub(now, belief.refused_at) < belief.trusted) continue;
+    // Long without a refusal: it may have been wrong. One refusal brings it back, for longer.
+    drop(ref, now);
+    belief.trusted = std::min<Duration>(belief.trusted * 2, std::chrono::hours(24));
+  }
+}
+
+bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& signal,
+                                   Record& record, Instant now) {
+  DeploymentState& state = *deployment.state;
+  const Duration latency = saturating_sub(now, record.progressed.sent_at);
+  state.refusals_take = state.refusals_take == Duration{0}
+                            ? latency
+                            : state.refusals_take + (latency - state.refusals_take) / 4;
+  record.judged = true;
+  const bool stale = record.progressed.sent_at <= state.decreased_at;
+  if (stale) return true;
+  const auto cost_of = [&](const MeterRef& ref) {
+    return record.cost.admitted(ref.claim.unit, ref.claim.count, ref.claim.side);
+  };
+  Suspect kept, guess, shortest, told;
+  double kept_share = 0;
+  for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
+    const MeterRef& ref = deployment.rules[i];
+    const Bracket* bracket = ref.meter().bracket();
+    if (bracket == nullptr || !ref.gates || !of_limiter(ref, signal.limiter)) continue;
+    if (!record.cost.concerns(ref.claim.unit)) continue;
+    Belief& belief = ref.shared->belief;
+    const std::int64_t standing = record.standing[i];
+    const bool explains = bracket->explains(standing);
+    double gain = explains ? -std::log(std::max(belief.met, kMetLeast)) : kAgainst;
+    if (explains && belief.guessed) {
+      // More was let in before: true of a fixed window only.
+      if (standing <= bracket->most()) gain = std::min(gain, kDoubt);
+      // It will not be empty before: no window is as short as that.
+      if (signal.retry_after && *signal.retry_after > ref.limit.window + kShort) gain = kUnlikely;
+    }
+    belief.score = std::clamp(belief.score + gain, -kScoreMost, kScoreMost);
+    if (explains) belief.refused_at = now;
+    if (belief.active) {
+      const double share = static_cast<double>(standing) /
+                           static_cast<double>(std::max<std::int64_t>(1, bracket->amount()));
+      if (explains && share > kept_share) {
+        kept = {&ref, i};
+        kept_share = share;
+      }
+      if (!belief.guessed && (told.ref == nullptr || ref.limit.window > told.ref->limit.window)) {
+        told = {&ref, i};
+      }
+      if (belief.guessed && !explains && belief.score <= 0) drop(ref, now);
+    } else if (explains && window_suits(ref, signal.limiter) && belief.score >= kGuessLeast &&
+               (guess.ref == nullptr || belief.score > guess.ref->shared->belief.score)) {
+      guess = {&ref, i};
+    }
+    if (shortest.ref == nullptr || ref.limit.window < shortest.ref->limit.window) {
+      shortest = {&ref, i};
+    }
+  }
+  Suspect chosen = kept;
+  if (guess.ref != nullptr) {
+    const double over = kept.ref == nullptr ? 0 : kept.ref->shared->belief.score + kChallenge;
+    if (kept.ref == nullptr || guess.ref->shared->belief.score > over) chosen = guess;
+  }
+  if (chosen.ref == nullptr && names_seconds(signal.limiter)) chosen = shortest;
+  if (chosen.ref == nullptr) chosen = told;
+  if (chosen.ref == nullptr) return false;
+  if (signal.limiter == Limiter::unknown && kept.ref == nullptr && guess.ref == nullptr) {
+    // It named no limit, and none was near: it may not have been about limits at all.
+    return false;
+  }
+  state.decreased_at = now;
+  chosen.ref->shared->belief.active = true;
+  chosen.ref->shared->belief.refused_at = now;
+  chosen.ref->meter().refused(record.standing[chosen.index], cost_of(*chosen.ref),
+                              record.progressed.sent_at, state.refusals_take, now);
+  return true;
+}
+
+}  // namespace weir::governor
