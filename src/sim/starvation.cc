@@ -39,6 +39,10 @@ std::string why_not(const Scenario& scenario, const Books& books) {
   if (told.mode == Mode::observe || told.strategy == Strategy::passthrough) {
     return "nobody is delayed";
   }
+  if (told.strategy == Strategy::adaptive &&
+      (told.rules != scenario.provider.rules || !scenario.steps.empty())) {
+    return "limits are learned";
+  }
   for (const std::vector<Rule>* rules : {&told.rules, &told.organization_limits}) {
     for (const Rule& rule : *rules) {
       if (rule.unit == Unit::concurrency) return "a limit on concurrency has no rate";

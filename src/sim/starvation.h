@@ -55,10 +55,11 @@ struct Starvation {
 /// Worked example (also a test): 60 per 60 s, no guard, 120 arrivals at t = 0, one tenant. The last
 /// one's turn is at 119 s and its bound 14 s: granted at 121 s it is well, at 140 s it starves.
 ///
-/// Says nothing where nobody is delayed (observe, passthrough), about limits on concurrency, whose
-/// rate is the length of calls, and where more than 1 % of the attempts were refused, for the rate
-/// is then the refusals' making. Weights and guarantees would give each tenant a clock of its own;
-/// the governor has neither, so a tenant that floods the line delays the others by all it sent.
+/// Says nothing where nobody is delayed (observe, passthrough), where strategy adaptive learns
+/// limits that differ from what was told, about limits on concurrency, whose rate is the length of
+/// calls, and where more than 1 % of the attempts were refused, for the rate is then the refusals'
+/// making. Weights and guarantees would give each tenant a clock of its own; the governor has
+/// neither, so a tenant that floods the line delays the others by all it sent.
 Starvation check_starvation(const Scenario& scenario, const std::vector<Arrival>& arrivals,
                             const std::vector<Turn>& turns, const Books& books,
                             const Pauses& pauses, Violations& violations);
