@@ -181,7 +181,7 @@ std::vector<Contender> contenders(const std::vector<std::string>& ablations) {
 }
 
 double most_use(const Scenario& scenario, std::uint64_t seed, double worst_window) {
-  const std::vector<Arrival> arrivals = make_arrivals(scenario.workload, scenario.horizon, seed);
+  const std::vector<Arrival> arrivals = make_arrivals(scenario, seed);
   const Duration span = scenario.horizon - scenario.measure_from;
   const double over = std::max(worst_window, 1.0);
   double most = 0;

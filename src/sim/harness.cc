@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/clock_port.h"
 #include "sim/oracle.h"
+#include "sim/starvation.h"
 #include "sim/world.h"
 
 namespace weir::sim {
@@ -124,6 +126,15 @@ void judge(const Scenario& scenario, Report& report) {
   if (goals.max_429_share_transit) {
     at_most("429_share_in_transit", *goals.max_429_share_transit, report.share_429_transit());
   }
+  if (goals.min_share) at_least("min_share", *goals.min_share, report.fairness.least);
+  if (goals.min_jain) at_least("jain", *goals.min_jain, report.fairness.jain);
+  if (goals.min_served) {
+    at_least("served_share", *goals.min_served,
+             static_cast<double>(report.books.served) /
+                 static_cast<double>(std::max<std::int64_t>(report.books.arrivals, 1)));
+  }
+  if (goals.max_p99)
+    at_most("p99_wait_s", to_seconds(*goals.max_p99), to_seconds(report.waits.p99));
   at_most("window_ratio", goals.max_window_ratio, report.worst_window);
   at_most("violations", 0, static_cast<double>(report.violations.count()));
 }
@@ -167,7 +178,7 @@ Policy make_policy(const Scenario& scenario, double start_level) {
   organization.kind = NodeKind::organization;
   organization.limits = scenario.told.organization_limits;
   policy.nodes.push_back(organization);
-  const std::uint32_t tenants = std::max(scenario.workload.tenants, 1U);
+  const std::uint32_t tenants = tenants_of(scenario);
   for (std::uint32_t tenant = 0; tenant < tenants; ++tenant) {
     NodePolicy node;
     node.name = fmt::format("tenant-{}", tenant);
@@ -215,12 +226,18 @@ Report run(const Scenario& scenario, std::uint64_t seed) {
 }
 
 Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_port) {
-  World world(scenario, seed, make_port);
+  const MakePort port = stepped_clock(scenario.clock_steps, make_port);
+  World world(scenario, seed, port);
   Report report = world.play();
   const std::vector<Rule> means =
       mean_rules(scenario.provider.rules, scenario.steps, Duration{0}, scenario.horizon);
   report.allowed = allowed_by(means, world.arrivals(), scenario.horizon);
   ask_oracle(scenario, world.arrivals(), report);
+  const std::vector<Turn> turns = world.turns();
+  report.starvation =
+      check_starvation(scenario, world.arrivals(), turns, report.books,
+                       {report.longest_pause, report.worst_window}, report.violations);
+  report.fairness = fairness_of(scenario, means, world.arrivals(), turns);
   judge(scenario, report);
   return report;
 }

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "sim/checkers.h"
+#include "sim/fair_shares.h"
 #include "sim/port.h"
 #include "sim/scenario.h"
+#include "sim/starvation.h"
 #include "weir/result.h"
 #include "weir/time.h"
 
@@ -61,6 +63,9 @@ struct Report {
   std::int64_t oracle_served = 0;
   std::vector<Rule> learned;            ///< rules nobody told the governor, kept at the end
   std::vector<std::string> first_429s;  ///< when and by which rule; the first ten
+  Duration longest_pause{0};            ///< that a refusal asked for
+  Starvation starvation;
+  Fairness fairness;
   Violations violations;
   std::vector<Judgement> judgements;
   std::uint64_t digest = 0;  ///< of all decisions in order

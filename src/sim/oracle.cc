@@ -2,7 +2,6 @@
 #include "sim/oracle.h"
 
 #include <algorithm>
-#include <deque>
 #include <iterator>
 #include <set>
 
@@ -41,13 +40,23 @@ class Gate {
           from, Duration(static_cast<std::int64_t>(std::min<Wide>(wait, Duration::max().count()))));
     }
     // The log's entries carry the sum of all before them, so what must leave is found by halving.
-    const std::int64_t sum = charged_ - (log_.empty() ? charged_ : log_.front().before);
+    const std::int64_t sum = charged_ - (left_ == log_.size() ? charged_ : log_[left_].before);
     const std::int64_t must_leave = sum + cost - rule_.amount;
     if (must_leave <= 0) return from;
-    const std::int64_t mark = log_.front().before + must_leave;
-    const auto last = std::partition_point(
-        log_.begin(), log_.end(), [&](const Entry& one) { return one.before + one.cost < mark; });
+    const std::int64_t mark = log_[left_].before + must_leave;
+    const auto last =
+        std::partition_point(log_.begin() + static_cast<std::ptrdiff_t>(left_), log_.end(),
+                             [&](const Entry& one) { return one.before + one.cost < mark; });
     return std::max(from, saturating_add(last->at, rule_.window));
+  }
+
+  /// No question will be about an instant before `now` any more.
+  void forget(Instant now) {
+    while (left_ < log_.size() && now - log_[left_].at >= rule_.window) ++left_;
+    constexpr std::size_t kTidyAt = 4096;
+    if (left_ < kTidyAt || left_ < log_.size() / 2) return;
+    log_.erase(log_.begin(), log_.begin() + static_cast<std::ptrdiff_t>(left_));
+    left_ = 0;
   }
 
   void charge(std::int64_t cost, Instant at, Duration running) {
@@ -58,7 +67,6 @@ class Gate {
       level_ = level_at(at) - Wide{cost} * rule_.window.count();
       refilled_ = std::max(refilled_, at);
     } else {
-      while (!log_.empty() && at - log_.front().at >= rule_.window) log_.pop_front();
       log_.push_back({at, cost, charged_});
       charged_ += cost;
     }
@@ -79,7 +87,8 @@ class Gate {
   }
 
   Rule rule_;
-  std::deque<Entry> log_;
+  std::vector<Entry> log_;
+  std::size_t left_ = 0;  ///< the first of the log that still counts
   std::int64_t charged_ = 0;
   Wide level_ = 0;
   Instant refilled_{};
@@ -104,6 +113,11 @@ class Gates {
       from = gates_[gate].earliest(cost, from);
     }
     return from;
+  }
+
+  /// No question will be about an instant before `now` any more.
+  void forget(Instant now) {
+    for (Gate& gate : gates_) gate.forget(now);
   }
 
   void charge(const Arrival& arrival, Instant at, Duration running) {
@@ -152,7 +166,9 @@ std::vector<OracleStart> clairvoyant_fifo(const std::vector<Arrival>& arrivals,
   Instant before{};
   for (std::size_t index = 0; index < arrivals.size(); ++index) {
     const Arrival& arrival = arrivals[index];
-    const auto at = gates.earliest(arrival, std::max(before, arrival.at));
+    const Instant from = std::max(before, arrival.at);
+    gates.forget(from);
+    const auto at = gates.earliest(arrival, from);
     if (!at) continue;
     before = *at;
     if (*at - arrival.at > max_wait) continue;
@@ -172,28 +188,29 @@ std::vector<OracleStart> clairvoyant_backfill(const std::vector<Arrival>& arriva
   std::size_t next = 0;
   Instant now{};
   while (next < arrivals.size() || !waiting.empty()) {
+    gates.forget(now);
     while (next < arrivals.size() && waiting.size() < ahead && arrivals[next].at <= now) {
       waiting.push_back(next++);
     }
     const bool room = waiting.size() < ahead && next < arrivals.size();
     Instant look = room ? arrivals[next].at : kNever;
-    std::size_t gone = 0;
-    for (std::size_t place = 0; place < waiting.size() && gone == 0; ++place) {
-      const std::size_t index = waiting[place];
+    // Whoever did not fit does not fit after another's start either, so one pass finds all that
+    // start among these; the places they leave are filled, and looked at, in the next.
+    std::size_t kept = 0;
+    for (const std::size_t index : waiting) {
       const auto at = gates.earliest(arrivals[index], now);
       const bool late = !at || *at - arrivals[index].at > max_wait;
       if (!late && *at > now) {
         look = std::min(look, *at);
-        continue;
-      }
-      if (!late) {
+        waiting[kept++] = index;
+      } else if (!late) {
         gates.charge(arrivals[index], now, running_of(running, index));
         starts[index].at = now;
       }
-      waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(place));
-      gone = 1;
     }
-    if (gone == 0) now = std::max(now, look);
+    const bool gone = kept < waiting.size();
+    waiting.resize(kept);
+    if (!gone) now = std::max(now, look);
   }
   return starts;
 }

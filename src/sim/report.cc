@@ -19,6 +19,9 @@ struct Row {
   double least_use = 1e300, fifo_use = 0, backfill_use = 0;  ///< the oracles' on that run
   double p99 = 0, oracle_p99 = 0, worst_difference = -1e300;
   double worst_window = 0;
+  std::size_t tenants = 0;
+  double least_share = 1e300, least_jain = 1;
+  double starvation = 0;
   std::int64_t restart_attempts = 0, restart_rejected = 0, in_transit = 0;
 };
 
@@ -56,6 +59,10 @@ std::vector<Row> rows_of(const std::vector<Report>& reports) {
     row.worst_difference =
         std::max(row.worst_difference, to_seconds(report.waits.p99 - report.oracle.p99));
     row.worst_window = std::max(row.worst_window, report.worst_window);
+    row.tenants = std::max(row.tenants, report.fairness.tenants);
+    row.least_share = std::min(row.least_share, report.fairness.least);
+    row.least_jain = std::min(row.least_jain, report.fairness.jain);
+    row.starvation = std::max(row.starvation, report.starvation.ratio);
     row.restart_attempts += report.attempts_after_restart;
     row.restart_rejected += report.rejected_after_restart;
     row.in_transit += report.rejected_in_transit;
@@ -104,6 +111,16 @@ void append_run(std::string& out, const Report& report) {
   append_waits(out, "wait", report.waits);
   out += ',';
   append_waits(out, "oracle_wait", report.oracle);
+  const Starvation& starvation = report.starvation;
+  fmt::format_to(to,
+                 ",\"starvation\":{{\"asserted\":{},\"ratio\":{:.4f},\"waited_s\":{:.6f},"
+                 "\"bound_s\":{:.6f},\"why_not\":\"{}\"}}",
+                 starvation.why_not.empty(), starvation.ratio, to_seconds(starvation.waited),
+                 to_seconds(starvation.bound), escaped(starvation.why_not));
+  if (report.fairness.tenants > 1) {
+    fmt::format_to(to, ",\"tenants\":{},\"min_share\":{:.6f},\"jain\":{:.6f}",
+                   report.fairness.tenants, report.fairness.least, report.fairness.jain);
+  }
   fmt::format_to(to, ",\"oracle_served\":{},\"digest\":\"{:016x}\",\"goals\":[",
                  report.oracle_served, report.digest);
   const char* comma = "";
@@ -156,6 +173,12 @@ std::string table(const RunSummary& summary, const std::vector<Report>& reports)
                    100 * row.least_window_share, 100 * row.least_use, 100 * row.fifo_use,
                    100 * row.backfill_use, row.p99, row.oracle_p99,
                    fmt::format("{}/{}", row.held, row.runs));
+    if (row.tenants > 1) {
+      fmt::format_to(to,
+                     "{:<23}{} tenants: least share / max-min share {:.3f}, Jain over it {:.4f}; "
+                     "longest wait {:.2f} of its bound\n",
+                     "", row.tenants, row.least_share, row.least_jain, row.starvation);
+    }
     if (row.restart_attempts > 0) {
       fmt::format_to(to,
                      "{:<23}in the two windows after the restart: {} attempts, {} 429s; of those "

@@ -87,6 +87,32 @@ struct Network {
   Duration handshake{0};
 };
 
+/// The network is another one from `at` on.
+struct NetworkStep {
+  Duration at{0};
+  Network network;
+};
+
+/// How refusals reach the gateway beside what the rules say.
+struct Refusals {
+  Duration delay{0};   ///< added to the way back of a refusal ...
+  Duration jitter{0};  ///< ... and uniform up to this on top
+  double stray = 0;    ///< share of the attempts that somebody on the way refuses with a 429
+};
+
+/// The gateway's clock moves against the world's.
+struct ClockStep {
+  Duration at{0};
+  Duration by{0};  ///< below 0: it falls behind
+};
+
+/// Further clients, with lengths and arrivals of their own.
+struct Flow {
+  std::string name;
+  std::optional<std::uint32_t> first_tenant;  ///< absent: tenants that no flow before it has
+  Workload workload;
+};
+
 /// What the governor is told.
 struct Told {
   std::vector<Rule> rules;
@@ -113,6 +139,10 @@ struct Goals {
   std::optional<Duration> max_p99_over_oracle;  ///< wait, against clairvoyant FIFO
   std::optional<double> max_429_share_restart;  ///< in the two windows after the restart
   std::optional<double> max_429_share_transit;  ///< of attempts on their way at the kill, of all
+  std::optional<double> min_share;              ///< of any tenant, of its max-min share
+  std::optional<double> min_jain;               ///< over the tenants' shares of theirs
+  std::optional<double> min_served;             ///< of all requests
+  std::optional<Duration> max_p99;              ///< wait, from arrival to the first departure
   double max_window_ratio = 1.05;               ///< provider's window sum over its limit
 };
 
@@ -130,7 +160,11 @@ struct Scenario {
   Duration horizon = std::chrono::minutes(10);
   Duration measure_from{0};  ///< the use of the limits is measured from here to the horizon
   Workload workload;
+  std::vector<Flow> flows;  ///< beside `workload`, whose own arrivals may be none
   Network network;
+  std::vector<NetworkStep> network_steps;
+  Refusals refusals;
+  std::vector<ClockStep> clock_steps;
   emulator::model::ProviderSettings provider;  ///< its seed and phase are drawn for each run
   emulator::model::LatencySettings latency;
   emulator::model::FaultSettings faults;
@@ -146,6 +180,9 @@ struct Scenario {
   emulator::model::OtherSettings other;               ///< comes until the horizon at most
   emulator::model::WaitSettings wait;  ///< every attempt asks to wait for as long as it may
 };
+
+/// How many tenants its clients belong to, numbered from 0.
+std::uint32_t tenants_of(const Scenario& scenario);
 
 /// A scenario file: worlds and the seeds each runs with.
 struct ScenarioSet {

@@ -419,6 +419,81 @@ void read_network(Map map, Network& network) {
   map.done();
 }
 
+void read_network_steps(Map& map, const Network& network, std::vector<NetworkStep>& steps) {
+  if (map.find("network_steps") != nullptr) steps.clear();
+  for_each_item(map, "network_steps", "write a list of steps, each with at and what changes",
+                [&](Map& item, const Node& node) {
+                  NetworkStep step;
+                  step.network = steps.empty() ? network : steps.back().network;
+                  item.duration("at", step.at);
+                  item.duration("delay", step.network.delay);
+                  item.duration("jitter", step.network.jitter);
+                  if (!steps.empty() && step.at < steps.back().at) {
+                    item.wrong(node, item.path(), "begins before the step ahead of it",
+                               "sort the steps by `at`");
+                  }
+                  steps.push_back(step);
+                });
+}
+
+void read_clock(Map& map, std::vector<ClockStep>& steps) {
+  if (map.find("clock_steps") != nullptr) steps.clear();
+  for_each_item(map, "clock_steps", "write a list of steps, each with at and ahead or behind",
+                [&](Map& item, const Node& node) {
+                  ClockStep step;
+                  Duration behind{0};
+                  item.duration("at", step.at);
+                  item.duration("ahead", step.by);
+                  item.duration("behind", behind);
+                  step.by -= behind;
+                  if (!steps.empty() && step.at < steps.back().at) {
+                    item.wrong(node, item.path(), "begins before the step ahead of it",
+                               "sort the steps by `at`");
+                  }
+                  steps.push_back(step);
+                });
+}
+
+void read_refusals(Map map, Refusals& refusals) {
+  map.duration("delay", refusals.delay);
+  map.duration("jitter", refusals.jitter);
+  map.percent("stray", refusals.stray);
+  map.done();
+}
+
+/// Further clients by name; each begins as a copy of the world's workload without its arrivals.
+void read_flows(Map& map, const Workload& common, std::vector<Flow>& flows) {
+  const Node* node = map.find("flows");
+  if (node == nullptr) return;
+  flows.clear();
+  const std::string path = config::join(map.path(), "flows");
+  if (node->kind != Node::Kind::map) {
+    map.wrong(*node, path, "is not a map", "write a name for each flow with its keys below");
+    return;
+  }
+  for (const Node::Member& member : node->members) {
+    const std::string member_path = config::join(path, member.key);
+    Map item(member.value.get(), member_path, map.faults());
+    Flow flow;
+    flow.name = Map::plain(member.key, *node, member_path, map.faults());
+    flow.workload = common;
+    flow.workload.arrivals = {};
+    flow.workload.tenants = 1;
+    std::optional<std::int64_t> first;
+    item.count("first_tenant", first);
+    if (first) {
+      flow.first_tenant = static_cast<std::uint32_t>(std::clamp<std::int64_t>(*first, 0, 100'000));
+    }
+    read_workload(item.map("workload"), flow.workload);
+    read_arrivals(item.map("arrivals"), flow.workload.arrivals);
+    if (flow.workload.arrivals.rates.empty() && flow.workload.arrivals.trace == nullptr) {
+      item.wrong(*member.value, member_path, "has no arrivals", "write arrivals: {per_second: 1}");
+    }
+    item.done();
+    flows.push_back(std::move(flow));
+  }
+}
+
 void read_latency(Map map, emulator::model::LatencySettings& latency) {
   map.duration("first_token", latency.base_first_token);
   map.duration("per_input_token", latency.per_input_token);
@@ -471,6 +546,10 @@ void read_goals(Map map, Goals& goals) {
   map.duration("p99_over_fifo", goals.max_p99_over_oracle);
   map.percent("provider_429s_after_restart", goals.max_429_share_restart);
   map.percent("provider_429s_in_transit", goals.max_429_share_transit);
+  map.percent("min_share", goals.min_share);
+  map.percent("jain", goals.min_jain);
+  map.percent("served", goals.min_served);
+  map.duration("p99_wait", goals.max_p99);
   map.decimal("window_ratio", goals.max_window_ratio);
   map.done();
 }
@@ -481,7 +560,11 @@ void read_world(Map& map, Scenario& scenario) {
   map.duration("measure_from", scenario.measure_from);
   read_workload(map.map("workload"), scenario.workload);
   read_arrivals(map.map("arrivals"), scenario.workload.arrivals);
+  read_flows(map, scenario.workload, scenario.flows);
   read_network(map.map("network"), scenario.network);
+  read_network_steps(map, scenario.network, scenario.network_steps);
+  read_clock(map, scenario.clock_steps);
+  read_refusals(map.map("refusals"), scenario.refusals);
   scenario.provider.rules = read_rules(map, "rules", std::move(scenario.provider.rules));
   scenario.told.rules = read_rules(map, "told", std::move(scenario.told.rules));
   map.boolean("rejected_counted", scenario.provider.rejected_counted);
@@ -583,6 +666,7 @@ void read_set(Map& map, ScenarioSet& set) {
       load_map.done();
       if (loaded.told.rules.empty()) loaded.told.rules = loaded.provider.rules;
       resolve_quota(loaded.workload, loaded.provider.rules);
+      for (Flow& flow : loaded.flows) resolve_quota(flow.workload, loaded.provider.rules);
       set.scenarios.push_back(std::move(loaded));
     });
   });

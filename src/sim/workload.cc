@@ -135,6 +135,8 @@ std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, s
     highest = std::max(highest, step.per_second);
   }
   if (!(highest > 0)) return arrivals;
+  const double expected = highest * to_seconds(horizon);
+  arrivals.reserve(static_cast<std::size_t>(std::min(expected * 1.02, 1e6)));
   double at_seconds = 0;
   while (arrivals.size() < kMaxArrivals) {
     at_seconds += times.exponential(1 / highest);
@@ -144,6 +146,34 @@ std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, s
     add(at, lengths.next());
   }
   return arrivals;
+}
+
+std::uint32_t tenants_of(const Scenario& scenario) {
+  std::uint32_t tenants = std::max(scenario.workload.tenants, 1U);
+  for (const Flow& flow : scenario.flows) {
+    const std::uint32_t first = flow.first_tenant.value_or(tenants);
+    tenants = std::max(tenants, first + std::max(flow.workload.tenants, 1U));
+  }
+  return tenants;
+}
+
+std::vector<Arrival> make_arrivals(const Scenario& scenario, std::uint64_t seed) {
+  std::vector<Arrival> all = make_arrivals(scenario.workload, scenario.horizon, seed);
+  std::uint32_t tenants = std::max(scenario.workload.tenants, 1U);
+  for (std::size_t index = 0; index < scenario.flows.size(); ++index) {
+    const Flow& flow = scenario.flows[index];
+    const std::uint32_t first = flow.first_tenant.value_or(tenants);
+    tenants = std::max(tenants, first + std::max(flow.workload.tenants, 1U));
+    std::vector<Arrival> more =
+        make_arrivals(flow.workload, scenario.horizon, seed + 0x9e3779b9ULL * (index + 1));
+    for (Arrival& arrival : more) arrival.tenant += first;
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  if (scenario.flows.empty()) return all;
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Arrival& left, const Arrival& right) { return left.at < right.at; });
+  if (all.size() > kMaxArrivals) all.resize(kMaxArrivals);
+  return all;
 }
 
 void resolve_quota(Workload& workload, const std::vector<Rule>& rules) {

@@ -33,6 +33,9 @@ inline constexpr std::size_t kMaxArrivals = 5'000'000;
 /// All requests of a run, by time. Equal seeds give equal requests.
 std::vector<Arrival> make_arrivals(const Workload& workload, Duration horizon, std::uint64_t seed);
 
+/// Those of the scenario's workload and of all its flows, by time.
+std::vector<Arrival> make_arrivals(const Scenario& scenario, std::uint64_t seed);
+
 /// Sets the rate of `arrivals.of_quota`, if it is there, for a provider with these rules.
 void resolve_quota(Workload& workload, const std::vector<Rule>& rules);
 

@@ -16,6 +16,10 @@ namespace {
 
 namespace model = emulator::model;
 
+// The lines of the event queue.
+constexpr std::size_t kReports = 0;  // of streams, to the governor
+constexpr std::size_t kLooks = 1;    // of the provider, at what streams have produced
+
 constexpr Duration kSampleEvery = std::chrono::seconds(10);
 /// How long after the horizon the last call may take to end before the run counts as stuck.
 constexpr Duration kDrain = std::chrono::hours(4);
@@ -67,8 +71,10 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
       make_port_(make_port),
       seed_(seed),
       network_(seed ^ 0x4e7ULL),
+      net_(scenario.network),
+      refusals_(seed ^ 0x429ULL),
       handshakes_(seed ^ 0x715ULL),
-      arrivals_(make_arrivals(scenario.workload, scenario.horizon, seed)),
+      arrivals_(make_arrivals(scenario, seed)),
       calls_(arrivals_.size()),
       provider_(seeded(scenario.provider, seed), Instant{}),
       other_(within(scenario.other, scenario.horizon), scenario.latency, seed ^ 0x07e4ULL,
@@ -77,7 +83,7 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
       headers_(scenario.header_quirks, seed ^ 0x4eadULL),
       latency_(scenario.latency, seed ^ 0x1a7ULL),
       faults_(scenario.faults, seed ^ 0xfa17ULL),
-      fifo_(std::max(scenario.workload.tenants, 1U)) {
+      fifo_(tenants_of(scenario)) {
   auto policy = std::make_shared<const Policy>(make_policy(scenario, scenario.told.start_level));
   port_ = make_port_(std::move(policy), seed, Instant{});
   const Duration phase = *seeded(scenario.provider, seed).phase;
@@ -94,6 +100,9 @@ World::World(const Scenario& scenario, std::uint64_t seed, const MakePort& make_
   report_.load = scenario.load;
   report_.seed = seed;
   report_.books.arrivals = static_cast<std::int64_t>(arrivals_.size());
+  unfinished_ = report_.books.arrivals;
+  late_ = kLate;
+  for (const ClockStep& step : scenario.clock_steps) late_ += std::max(-step.by, Duration{0});
   report_.digest = 0xcbf29ce484222325ULL;
 }
 
@@ -112,9 +121,21 @@ void World::schedule(Instant at, Kind kind, std::uint32_t call, std::uint32_t at
   events_.push({at, next_number_++, call, attempt, kind});
 }
 
+void World::schedule_next(Duration after, std::size_t line, const Event& event) {
+  Event next = event;
+  next.at += after;
+  next.number = next_number_++;
+  events_.push(next, line);
+}
+
+void World::end_call(CallState& call) {
+  call.state = State::done;
+  --unfinished_;
+}
+
 Duration World::way() {
-  const double spread = static_cast<double>(scenario_.network.jitter.count());
-  return scenario_.network.delay + Duration(static_cast<std::int64_t>(network_.uniform() * spread));
+  const double spread = static_cast<double>(net_.jitter.count());
+  return net_.delay + Duration(static_cast<std::int64_t>(network_.uniform() * spread));
 }
 
 Report World::play() {
@@ -124,12 +145,16 @@ Report World::play() {
   for (std::size_t step = 0; step < scenario_.steps.size(); ++step) {
     schedule(Instant(scenario_.steps[step].at), Kind::step, static_cast<std::uint32_t>(step));
   }
+  for (std::size_t step = 0; step < scenario_.network_steps.size(); ++step) {
+    const Instant at(scenario_.network_steps[step].at);
+    schedule(at, Kind::network, static_cast<std::uint32_t>(step));
+  }
   if (other_.next() != kNever) schedule(other_.next(), Kind::other, 0);
   const Instant limit = Instant(scenario_.horizon + kDrain);
   Instant now{};
+  Instant due = port_->next_deadline();
   while (!stuck_ && (!events_.empty() || open_.waiting > 0)) {
-    const Instant due = port_->next_deadline();
-    const Instant next = events_.empty() ? kNever : events_.top().at;
+    const Instant next = events_.next();
     if (std::min(due, next) > limit) {
       report_.violations.add(
           "stuck", now,
@@ -139,25 +164,25 @@ Report World::play() {
     }
     if (due <= next) {
       now = std::max(now, due);
-      drive(now);
+      due = drive(now);
       continue;
     }
     now = next;
-    const Event event = events_.top();
-    events_.pop();
     idle_ = 0;
-    handle(event);
-    drive(now);
+    handle(events_.pop());
+    due = drive(now);
   }
   check(now);
   finish_report(now);
   return std::move(report_);
 }
 
-void World::drive(Instant now) {
+Instant World::drive(Instant now) {
   // A governor that asks to be called and then does nothing would spin a real gateway's pacer.
   constexpr int kMostIdle = 2000;
-  while (!stuck_ && port_->next_deadline() <= now) {
+  while (true) {
+    const Instant next = port_->next_deadline();
+    if (stuck_ || next > now) return next;
     due_.clear();
     port_->advance(now, due_);
     ++report_.events;
@@ -184,11 +209,11 @@ void World::handle(const Event& event) {
     case Kind::gone: leave(call, event.at); break;
     case Kind::depart: depart(call, event.at); break;
     case Kind::reach: reach(call, event.at); break;
-    case Kind::produce: produce(call, event.at); break;
+    case Kind::produce: produce(event); break;
     case Kind::finish:
     case Kind::fail:
     case Kind::cut: close_at_provider(call, event.kind, event.at); break;
-    case Kind::progress: progress(call, event.at); break;
+    case Kind::progress: progress(event); break;
     case Kind::refused: refused(call, event.at); break;
     case Kind::end:
     case Kind::end_failed:
@@ -199,6 +224,7 @@ void World::handle(const Event& event) {
       if (!events_.empty()) schedule(event.at + kSampleEvery, Kind::sample, 0);
       break;
     case Kind::step: step_limits(call, event.at); break;
+    case Kind::network: net_ = scenario_.network_steps[call].network; break;
     case Kind::other: let_others_come(event.at); break;
     case Kind::queue:
       if (event.at == queue_look_) advance_queue(event.at);
@@ -263,7 +289,7 @@ void World::leave(std::uint32_t index, Instant now) {
     }
   }
   mix("gone", index, now);
-  call.state = State::done;
+  end_call(call);
   ++report_.books.gone;
 }
 
@@ -291,29 +317,30 @@ void World::grant(std::uint32_t index, Instant now) {
   if (call.attempt == 1) {
     fifo_.granted(arrivals_[index].tenant, index, now, report_.violations);
   }
-  if (call.attempt == 1 && now - arrivals_[index].at > scenario_.told.max_wait + kLate) {
+  if (call.attempt == 1 && now - arrivals_[index].at > scenario_.told.max_wait + late_) {
     report_.violations.add("late", now, fmt::format("call {} was granted after its time", index));
   }
   --open_.waiting;
   ++open_.granted;
   call.state = State::granted;
   call.granted = now;
+  if (call.attempt == 1) call.first_granted = now;
   const double draw = handshakes_.uniform();
   const double length = handshakes_.uniform();
-  if (draw >= scenario_.network.handshake_share) {
+  if (draw >= net_.handshake_share) {
     depart(index, now);
     return;
   }
-  const auto longest = static_cast<double>(scenario_.network.handshake.count());
+  const auto longest = static_cast<double>(net_.handshake.count());
   schedule(now + Duration(static_cast<std::int64_t>(length * longest)), Kind::depart, index,
            call.attempt);
 }
 
 void World::refuse(std::uint32_t index, const Refusal& refusal, Instant now) {
   mix(name(refusal.decision), index, now);
-  calls_[index].state = State::done;
+  end_call(calls_[index]);
   const Duration waited = now - arrivals_[index].at;
-  if (calls_[index].attempt == 1 && waited > scenario_.told.max_wait + kLate) {
+  if (calls_[index].attempt == 1 && waited > scenario_.told.max_wait + late_) {
     report_.violations.add("late", now, fmt::format("call {} was refused after its time", index));
   }
   if (refusal.decision == Decision::queue_timeout) {
@@ -331,12 +358,15 @@ void World::depart(std::uint32_t index, Instant now) {
   port_->sent(call.id, call.granted, now);
   ++report_.books.sent;
   call.reached = now + way();
+  ++travelling_;
   call.heard = 0;
   schedule(call.reached, Kind::reach, index, call.attempt);
   if (call.attempt == 1) waits_.push_back(now - arrivals_[index].at);
 }
 
-void World::progress(std::uint32_t index, Instant now) {
+void World::progress(const Event& event) {
+  const std::uint32_t index = event.call;
+  const Instant now = event.at;
   CallState& call = calls_[index];
   if (call.state != State::sent) return;
   const std::int64_t produced = produced_by(call, index, now - call.way_back);
@@ -345,12 +375,10 @@ void World::progress(std::uint32_t index, Instant now) {
   port_->progress(call.id, produced, now);
   const Instant next = now + scenario_.progress_every;
   const Instant last = call.reached + call.timing.until(arrivals_[index].output_tokens);
-  if (next < last + call.way_back) schedule(next, Kind::progress, index, call.attempt);
+  if (next < last + call.way_back) schedule_next(scenario_.progress_every, kReports, event);
 }
 
-void World::refused(std::uint32_t index, Instant now) {
-  CallState& call = calls_[index];
-  if (call.state != State::sent) return;
+Signal World::refusal_signal(const CallState& call) const {
   Signal signal;
   signal.kind = SignalClass::rate_limited;
   signal.status = 429;
@@ -358,6 +386,14 @@ void World::refused(std::uint32_t index, Instant now) {
   if (call.refused_by && scenario_.names_limits)
     signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
   if (call.refused_for_growth) signal.limiter = Limiter::burst;
+  return signal;
+}
+
+void World::refused(std::uint32_t index, Instant now) {
+  CallState& call = calls_[index];
+  if (call.state != State::sent) return;
+  const Signal signal = refusal_signal(call);
+  report_.longest_pause = std::max(report_.longest_pause, signal.retry_after.value_or(Duration{0}));
   const governor::Verdict verdict = port_->rejected(call.id, signal, true, now);
   --open_.granted;
   if (std::holds_alternative<governor::Requeued>(verdict)) {
@@ -372,7 +408,7 @@ void World::refused(std::uint32_t index, Instant now) {
     return;
   }
   mix("gave up", index, now);
-  call.state = State::done;
+  end_call(call);
   ++report_.books.gave_up;
 }
 
@@ -406,7 +442,7 @@ void World::end(std::uint32_t index, Kind kind, Instant now) {
   }
   mix("end", index, now);
   --open_.granted;
-  call.state = State::done;
+  end_call(call);
 }
 
 void World::tell_headers(std::uint32_t index, Instant now) {
@@ -426,11 +462,11 @@ void World::restart(Instant now) {
     if (call.state == State::sent) {
       schedule(std::max(now + way(), call.reached + Duration(1)), Kind::cut, index, call.attempt);
     }
-    call.state = State::done;
+    end_call(call);
     ++report_.books.lost;
   }
   open_ = {};
-  fifo_ = FifoChecker(std::max(scenario_.workload.tenants, 1U));
+  fifo_ = FifoChecker(tenants_of(scenario_));
   port_.reset();
   port_ = make_port_(
       std::make_shared<const Policy>(make_policy(scenario_, scenario_.restart->start_level)),
@@ -450,6 +486,12 @@ std::int64_t World::produced_by(const CallState& call, std::uint32_t index, Inst
 void World::reach(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   const Arrival& arrival = arrivals_[index];
+  --travelling_;
+  call.refused_astray = refused_on_the_way();
+  if (call.refused_astray) {
+    answer_at_door(index, {}, now);
+    return;
+  }
   const model::WaitQueue::Answer answer = queue_.submit(
       provider_, {arrival.input_tokens, arrival.max_output_tokens}, scenario_.wait.longest, now);
   if (answer.ticket == 0) {
@@ -475,7 +517,7 @@ void World::answer_at_door(std::uint32_t index, const model::Admission& admissio
       report_.rejected_after_restart += admission.admitted ? 0 : 1;
     }
   }
-  meter_door(index, now, admission.admitted);
+  if (!call.refused_astray) meter_door(index, now, admission.admitted);
   if (!admission.admitted) {
     ++report_.books.rejected;
     call.retry_after = admission.retry_after;
@@ -488,12 +530,13 @@ void World::answer_at_door(std::uint32_t index, const model::Admission& admissio
       report_.first_429s.push_back(
           fmt::format("429 at {:.3f} s by {}", to_seconds(now.time_since_epoch()), unit));
     }
-    schedule(now + way(), Kind::refused, index, call.attempt);
+    schedule(now + way() + refusal_way(), Kind::refused, index, call.attempt);
     return;
   }
   ++report_.books.admitted;
   if (now < Instant(scenario_.horizon)) ++report_.admitted_in_horizon;
   call.provider = admission.attempt;
+  call.admitted = now;
   call.metered = 0;
   if (scenario_.headers) {
     const std::optional<Signal> signal = headers_.tell(provider_, now);
@@ -535,13 +578,15 @@ void World::plan_answer(std::uint32_t index, Instant now) {
   if (meters_streams_) schedule(first, Kind::produce, index, call.attempt);
 }
 
-void World::produce(std::uint32_t index, Instant now) {
+void World::produce(const Event& event) {
+  const std::uint32_t index = event.call;
+  const Instant now = event.at;
   CallState& call = calls_[index];
   if (call.provider == 0) return;
   const std::int64_t produced = produced_by(call, index, now);
   provider_.produced(call.provider, produced, now);
   meter_stream(index, produced, now);
-  schedule(now + std::chrono::milliseconds(200), Kind::produce, index, call.attempt);
+  schedule_next(std::chrono::milliseconds(200), kLooks, event);
 }
 
 void World::close_at_provider(std::uint32_t index, Kind kind, Instant now) {
@@ -631,7 +676,10 @@ void World::note_charge(std::size_t rule, std::int64_t amount, Instant now) {
 }
 
 void World::check_mirrors(const governor::DeploymentView& view, Instant now) {
-  const Duration trip = scenario_.network.delay + scenario_.network.jitter;
+  Duration trip = scenario_.network.delay + scenario_.network.jitter;
+  for (const NetworkStep& step : scenario_.network_steps) {
+    trip = std::max(trip, step.network.delay + step.network.jitter);
+  }
   for (const WindowChecker& window : admitted_) {
     const Rule& rule = window.rule();
     if (rule.unit == Unit::concurrency || refills(rule.enforce)) continue;
@@ -655,21 +703,25 @@ void World::check(Instant now) {
   port_->snapshot(snapshot_, now);
   check_open(open_, snapshot_, now, report_.violations);
   Books books = report_.books;
-  books.open = 0;
-  for (const CallState& call : calls_) books.open += call.state == State::done ? 0 : 1;
-  std::int64_t travelling = 0;
-  for (const CallState& call : calls_) {
-    travelling += call.reached > now && call.attempt > 0 ? 1 : 0;
-  }
-  books.sent -= travelling + left_queue_ + static_cast<std::int64_t>(queued_.size());
+  books.open = unfinished_;
+  books.sent -= travelling_ + left_queue_ + static_cast<std::int64_t>(queued_.size());
   check_books(books, now, report_.violations);
   const bool told_the_rules =
       scenario_.told.mode == Mode::enforce && scenario_.told.strategy != Strategy::passthrough;
   // When an attempt left the provider's queue, and so began to count, is not told to anybody.
-  const bool stamps_bound = scenario_.wait.longest <= Duration{0};
+  // A clock that jumps ahead forgets what the provider still counts, and cannot know better.
+  const bool stamps_bound = scenario_.wait.longest <= Duration{0} && scenario_.clock_steps.empty();
   if (told_the_rules && stamps_bound && !snapshot_.deployments.empty()) {
     check_mirrors(snapshot_.deployments.front(), now);
   }
+}
+
+std::vector<Turn> World::turns() const {
+  std::vector<Turn> turns;
+  turns.reserve(calls_.size());
+  for (const CallState& call : calls_)
+    turns.push_back({call.first_granted, call.attempt, call.admitted});
+  return turns;
 }
 
 void World::finish_report(Instant now) {

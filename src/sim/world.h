@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -15,10 +14,12 @@
 #include "emulator/model/provider_rules.h"
 #include "emulator/model/wait_queue.h"
 #include "sim/checkers.h"
+#include "sim/event_queue.h"
 #include "sim/harness.h"
 #include "sim/headers.h"
 #include "sim/port.h"
 #include "sim/scenario.h"
+#include "sim/starvation.h"
 #include "sim/workload.h"
 #include "weir/rng.h"
 #include "weir/signal.h"
@@ -33,6 +34,8 @@ class World {
   /// Moves time to the end of the last call and fills in everything but oracle and judgements.
   Report play();
   [[nodiscard]] const std::vector<Arrival>& arrivals() const { return arrivals_; }
+  /// What became of each arrival in the line, for the checkers of whole runs.
+  [[nodiscard]] std::vector<Turn> turns() const;
 
  private:
   enum class Kind : std::uint8_t {
@@ -54,6 +57,7 @@ class World {
     step,        // provider: its limits change
     other,       // provider: the other consumer of the account
     queue,       // provider: its wait queue
+    network,     // the way between gateway and provider changes
   };
   struct Event {
     Instant at;
@@ -71,6 +75,8 @@ class World {
     CallId id;
     std::uint32_t attempt = 0;
     Instant granted;
+    std::optional<Instant> first_granted;
+    std::optional<Instant> admitted;
     Instant left;
     Instant reached;
     emulator::model::AttemptId provider = 0;  ///< not 0: open at the provider
@@ -82,12 +88,17 @@ class World {
     std::optional<Duration> retry_after;
     std::optional<std::size_t> refused_by;
     bool refused_for_growth = false;
+    bool refused_astray = false;
     emulator::model::WaitTicket ticket = 0;  ///< not 0: waits at the provider
   };
 
   void schedule(Instant at, Kind kind, std::uint32_t call, std::uint32_t attempt = 0);
+  /// The same for a series whose next event is always made `after` ahead.
+  void schedule_next(Duration after, std::size_t line, const Event& event);
+  void end_call(CallState& call);
   void handle(const Event& event);
-  void drive(Instant now);
+  /// Answers when the governor wants to be called again.
+  Instant drive(Instant now);
   Duration way();
 
   // client side
@@ -98,8 +109,10 @@ class World {
   void grant(std::uint32_t call, Instant now);
   void refuse(std::uint32_t call, const Refusal& refusal, Instant now);
   void depart(std::uint32_t call, Instant now);
-  void progress(std::uint32_t call, Instant now);
+  void progress(const Event& event);
   void refused(std::uint32_t call, Instant now);
+  /// What the gateway makes of the refusal.
+  [[nodiscard]] Signal refusal_signal(const CallState& call) const;
   void end(std::uint32_t call, Kind kind, Instant now);
   void tell_headers(std::uint32_t call, Instant now);
   void restart(Instant now);
@@ -107,11 +120,13 @@ class World {
   void reach(std::uint32_t call, Instant now);
   void answer_at_door(std::uint32_t call, const emulator::model::Admission& admission, Instant now);
   void step_limits(std::size_t step, Instant now);
+  [[nodiscard]] bool refused_on_the_way();
+  [[nodiscard]] Duration refusal_way();
   void let_others_come(Instant now);
   void advance_queue(Instant now);
   void schedule_queue(Instant now);
   void plan_answer(std::uint32_t call, Instant now);
-  void produce(std::uint32_t call, Instant now);
+  void produce(const Event& event);
   void close_at_provider(std::uint32_t call, Kind kind, Instant now);
   [[nodiscard]] std::int64_t produced_by(const CallState& call, std::uint32_t index,
                                          Instant now) const;
@@ -129,6 +144,8 @@ class World {
   const MakePort& make_port_;
   std::uint64_t seed_;
   Rng network_;
+  Network net_;  ///< as it is now
+  Rng refusals_;
   Rng handshakes_;
   std::vector<Arrival> arrivals_;
   std::vector<CallState> calls_;
@@ -144,13 +161,17 @@ class World {
   emulator::model::LatencyModel latency_;
   emulator::model::FaultModel faults_;
   std::unique_ptr<GovernorPort> port_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  EventQueue<Event> events_;
   std::uint64_t next_number_ = 0;
   bool meters_streams_ = false;
   bool stuck_ = false;
-  int idle_ = 0;  ///< advances in a row that did nothing, without an event in between
+  Duration late_{0};  ///< how much past its time a call may be answered
+  int idle_ = 0;      ///< advances in a row that did nothing, without an event in between
 
   OpenCalls open_;
+  // Counted as they change: a look at every call of a long run for every sample took most of it.
+  std::int64_t unfinished_ = 0;  ///< calls that have not ended, those that will still come included
+  std::int64_t travelling_ = 0;  ///< attempts between the gateway and the provider's door
   std::vector<WindowChecker> admitted_;  ///< one for each rule of the provider
   std::vector<WindowChecker> offered_;   ///< the same with refused attempts, request rules
   std::vector<std::int64_t> charged_;    ///< by each rule in the time that is measured

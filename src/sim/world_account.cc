@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens to the account at the provider without the gateway's doing: its limits change,
-// somebody else uses it, and attempts wait in the provider's own queue.
+// What happens at the provider and on the way to it without the gateway's doing: limits change,
+// somebody else uses the account, attempts wait in the provider's queue, refusals come late.
 #include <algorithm>
 #include <utility>
 
@@ -32,6 +32,18 @@ void World::step_limits(std::size_t step, Instant now) {
     offered_[rule].set_limit(rules[rule].amount, now);
   }
   if (queue_.size() > 0) advance_queue(now);
+}
+
+bool World::refused_on_the_way() {
+  const double share = scenario_.refusals.stray;
+  return share > 0 && refusals_.uniform() < share;
+}
+
+Duration World::refusal_way() {
+  const Refusals& refusals = scenario_.refusals;
+  if (refusals.delay.count() == 0 && refusals.jitter.count() == 0) return Duration{0};
+  const double spread = static_cast<double>(refusals.jitter.count());
+  return refusals.delay + Duration(static_cast<std::int64_t>(refusals_.uniform() * spread));
 }
 
 void World::let_others_come(Instant now) {

@@ -190,6 +190,69 @@ TEST(PlantedBugs, AnOvertakingIsSeenInTheOrder) {
   EXPECT_TRUE(run(world(), 1, with<Overtaking>()).violations.by("fifo"));
 }
 
+/// One tenant's leave to go is kept back: its own lane stays in order, and it is answered in time.
+class OneTenantLast : public DirectPort {
+ public:
+  using DirectPort::DirectPort;
+  governor::Outcome submit(const Call& call, Instant now) override {
+    governor::Outcome outcome = DirectPort::submit(call, now);
+    const auto* admitted = std::get_if<governor::Admitted>(&outcome);
+    if (call.leaf != kKept || admitted == nullptr) {
+      if (const auto* queued = std::get_if<governor::Queued>(&outcome); queued != nullptr) {
+        if (call.leaf == kKept) waiting_.push_back(queued->call);
+      }
+      return outcome;
+    }
+    kept_.push_back({now + kFor, {admitted->call, call.cookie, admitted->grant}});
+    return governor::Queued{admitted->call, kFor};
+  }
+  bool advance(Instant now, std::vector<governor::Event>& events) override {
+    std::vector<governor::Event> fresh;
+    const bool more = DirectPort::advance(now, fresh);
+    for (const governor::Event& event : fresh) {
+      const bool ours = std::find(waiting_.begin(), waiting_.end(), event.call) != waiting_.end();
+      if (ours && std::holds_alternative<Grant>(event.what)) {
+        kept_.push_back({now + kFor, event});
+      } else {
+        events.push_back(event);
+      }
+    }
+    while (!kept_.empty() && kept_.front().at <= now) {
+      events.push_back(kept_.front().event);
+      kept_.erase(kept_.begin());
+    }
+    return more;
+  }
+  [[nodiscard]] Instant next_deadline() const override {
+    const Instant due = DirectPort::next_deadline();
+    return kept_.empty() ? due : std::min(due, kept_.front().at);
+  }
+
+ private:
+  static constexpr NodeId kKept{1};
+  static constexpr Duration kFor = seconds(45);
+  struct Kept {
+    Instant at;
+    governor::Event event;
+  };
+  std::vector<CallId> waiting_;
+  std::vector<Kept> kept_;
+};
+TEST(PlantedBugs, ATenantThatIsAlwaysPassedByIsSeenToStarve) {
+  Scenario scenario = world();
+  scenario.workload.tenants = 4;
+  scenario.workload.abort_share = 0;
+  scenario.workload.arrivals.rates = {{Duration{0}, 2}};
+  scenario.told.max_wait = minutes(5);
+  const Report well = run(scenario, 1);
+  EXPECT_FALSE(well.violations.by("starvation"));
+  EXPECT_TRUE(well.starvation.why_not.empty()) << well.starvation.why_not;
+  const Report report = run(scenario, 1, with<OneTenantLast>());
+  EXPECT_TRUE(report.violations.by("starvation"));
+  EXPECT_FALSE(report.violations.by("fifo"));
+  EXPECT_FALSE(report.violations.by("late"));
+}
+
 /// A settlement is told twice; the second must change nothing.
 class SettledTwice : public DirectPort {
  public:

@@ -132,6 +132,42 @@ TEST_F(ScenarioFile, EveryKeyOfTheAccountIsRead) {
   EXPECT_EQ(world.header_quirks.raised_by, 3);
 }
 
+TEST_F(ScenarioFile, EveryKeyOfClientsClockAndWayIsRead) {
+  const auto set = load_scenarios(
+      write("scenario: x\n"
+            "workload: {tenants: 2, bytes_per_token: 3}\n"
+            "network: {delay: 10ms, jitter: 20ms}\n"
+            "flows:\n"
+            "  one: {arrivals: {per_second: 2}}\n"
+            "  two: {first_tenant: 0, workload: {tenants: 5}, arrivals: {per_second: 1}}\n"
+            "network_steps: [{at: 5s, jitter: 500ms}, {at: 9s, delay: 1ms}]\n"
+            "clock_steps: [{at: 1s, ahead: 5s}, {at: 2s, behind: 3s}]\n"
+            "refusals: {delay: 10s, jitter: 20s, stray: 2%}\n"
+            "rules: [{unit: requests, amount: 60, window: 60s, enforce: sliding}]\n"
+            "goals: {min_share: 80%, jain: 99%, served: 50%, refusals: 12, p99_wait: 3s}\n"));
+  ASSERT_TRUE(set.has_value()) << set.error().text;
+  const Scenario& world = set->scenarios.front();
+  ASSERT_EQ(world.flows.size(), 2U);
+  EXPECT_EQ(world.flows[0].workload.bytes_per_token, 3);
+  EXPECT_EQ(tenants_of(world), 5U);
+  EXPECT_EQ(world.network_steps[1].network.jitter, std::chrono::milliseconds(500));
+  EXPECT_EQ(world.network_steps[1].network.delay, std::chrono::milliseconds(1));
+  EXPECT_EQ(world.clock_steps[0].by, std::chrono::seconds(5));
+  EXPECT_EQ(world.clock_steps[1].by, std::chrono::seconds(-3));
+  EXPECT_EQ(world.refusals.jitter, std::chrono::seconds(20));
+  EXPECT_DOUBLE_EQ(world.refusals.stray, 0.02);
+  EXPECT_DOUBLE_EQ(*world.goals.min_share, 0.8);
+  EXPECT_EQ(world.goals.max_429s, 12);
+  EXPECT_EQ(world.goals.max_p99, std::chrono::seconds(3));
+  const Report report = run(world, 1);
+  EXPECT_EQ(report.digest, run(world, 1).digest);
+  EXPECT_EQ(report.fairness.tenants, 5U);
+  const auto wrong = load_scenarios(write("scenario: x\nflows: {one: {first_tenant: 1}}\n"));
+  ASSERT_FALSE(wrong.has_value());
+  EXPECT_NE(wrong.error().text.find("flows.one has no arrivals"), std::string::npos)
+      << wrong.error().text;
+}
+
 TEST_F(ScenarioFile, AWorldWithEverythingOfTheAccountRunsToItsEnd) {
   const auto set = load_scenarios(write(kAccount));
   ASSERT_TRUE(set.has_value()) << set.error().text;
