@@ -137,6 +137,22 @@ TEST(Limits, RulesStandOverLimitsOverTheQuota) {
             std::string::npos);
 }
 
+TEST(Limits, GrowthIsARuleAndAFactorAMinute) {
+  const Loaded loaded =
+      load_text(base("rules: [{unit: growth, of: total_tokens, ratio: 1.5, per: 10s, floor: 5k}], "
+                     "limits: {rpm: 1200}, shaping: {growth: 2.0/m}"));
+  ASSERT_TRUE(loaded.config) << loaded.effective;
+  const std::vector<GrowthRule>& growth = loaded.config->policy.deployments.at(0).growth;
+  ASSERT_EQ(growth.size(), 2U);
+  EXPECT_EQ(growth[0], (GrowthRule{Unit::total_tokens, 1.5, std::chrono::seconds(10), 5000,
+                                   std::chrono::minutes(5)}));
+  EXPECT_NEAR(growth[1].ratio, 2.0, 1e-9);
+  EXPECT_EQ(growth[1].per, std::chrono::minutes(1));
+  EXPECT_EQ(growth[1].floor, 60) << "a twentieth of the limit";
+  EXPECT_NE(loaded.effective.find("{unit: growth, of: total_tokens, ratio: 1.5"),
+            std::string::npos);
+}
+
 TEST(Limits, FaultsOfTheLongForm) {
   const auto faults = [](const std::string& rule) {
     return faults_of(base("rules: [" + rule + "]"));
@@ -153,8 +169,11 @@ TEST(Limits, FaultsOfTheLongForm) {
   has("{unit: request, amount: 5, per: 1s}",
       ".unit: \"request\" is not one of the choices; did you "
       "mean \"requests\"?");
-  has("{unit: growth, of: requests, ratio: 2.0, per: 10s, floor: 20}",
-      ".unit: unit \"growth\" is not in this version");
+  has("{unit: growth, of: requests, ratio: 0.5, per: 10s, floor: 20}", ".ratio: is less than 1");
+  has("{unit: growth, of: requests, ratio: 2.0, per: 10s, amount: 20}",
+      ".amount: a rule on growth has none");
+  has("{unit: growth, of: requests, ratio: 2.0}", ".per: this key is missing");
+  has("{unit: requests, amount: 5, per: 1s, ratio: 2.0}", ".ratio: only unit: growth has this");
   has("{unit: requests, amount: 5, per: 1s, enforce: leaky}",
       ".enforce: \"leaky\" is not one of the choices");
   has("{unit: requests, amount: 5, per: 1s, enforce: counter, burst: 3}",

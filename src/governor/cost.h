@@ -22,7 +22,7 @@ struct Cost {
   std::int64_t proposed = 0;        ///< max_tokens that the request is sent with; 0: as it is
   bool produces_output = true;
   bool cached_counts = true;  ///< the provider counts cached input
-  bool silent = false;  ///< what it produces is not heard of before it ends
+  bool silent = false;        ///< what it produces is not heard of before it ends
 
   /// What a meter holds from the grant on. A rule that counts output later (`settle`, `realtime`)
   /// holds the input only: holding output not yet produced would strand quota in a window in which

@@ -11,7 +11,7 @@ namespace {
 constexpr int kPassedOver = 16;  // heads tried in one group before it counts as blocked
 constexpr Duration kLookAgain = std::chrono::milliseconds(1);
 constexpr Duration kShortestWait = std::chrono::microseconds(50);
-constexpr Duration kPinAfter = std::chrono::seconds(10);
+constexpr Duration kPinAfter = std::chrono::seconds(8);
 
 bool token_unit(Unit unit) { return unit != Unit::requests && unit != Unit::concurrency; }
 

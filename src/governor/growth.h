@@ -15,11 +15,11 @@ namespace weir::governor {
 ///   max(floor, ratio * peak)
 /// where peak is the largest sum of a period that ended from `look_back` to one period ago.
 ///
-/// The sums are those of the meter that it belongs to, looked up on a grid of tenths of a period,
-/// so the peak is never above the true one; the guard's part is taken off, for what left here
-/// within a period may arrive there within a little more. A refusal for growth that this does not
-/// explain lowers what made the limit, the floor or the ratio, to 95 % of what was refused; each
-/// clean hour gives a part of it back.
+/// The sums are those of the meter that it belongs to, looked up on a grid of fiftieths of a
+/// period, so the peak is never above the true one; the guard's part is taken off, for what left
+/// here within a period may arrive there within a little more. A refusal for growth that this does
+/// not explain lowers what made the limit, the floor or the ratio, to 95 % of what was refused;
+/// each clean hour gives a part of it back.
 ///
 /// Worked example (also a test): ratio 2, 10 s, floor 20. 20 pass at t = 0. At t = 22 s the peak is
 /// surely 20 and 40 pass. With no traffic for 5 min 20 s, 20 again.

@@ -193,7 +193,7 @@ void Registry::bind_guesses(const DeploymentPolicy& from, std::size_t index,
     if (short_told(rule.unit)) continue;
     guess(rule, std::chrono::seconds(10), rule.count, -0.5);
     if (later && rule.count == Counting::settle && rule.unit != Unit::input_tokens) {
-      guess(rule, std::chrono::seconds(10), Counting::realtime, -0.5);
+      guess(rule, std::chrono::seconds(10), Counting::realtime, -1);
     }
     guess(rule, std::chrono::seconds(1), rule.count, -1);
     if (later && rule.unit != Unit::input_tokens) {

@@ -40,7 +40,8 @@ std::string why_not(const Scenario& scenario, const Books& books) {
     return "nobody is delayed";
   }
   if (told.strategy == Strategy::adaptive &&
-      (told.rules != scenario.provider.rules || !scenario.steps.empty())) {
+      (told.rules != scenario.provider.rules || !scenario.steps.empty() ||
+       scenario.other.per_second > 0 || scenario.other.swings_to.value_or(0) > 0)) {
     return "limits are learned";
   }
   for (const std::vector<Rule>* rules : {&told.rules, &told.organization_limits}) {

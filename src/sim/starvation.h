@@ -47,8 +47,9 @@ struct Starvation {
 ///          nothing from it: what others were granted meanwhile brings his turn nearer.
 ///   E      what the calls in flight may take beyond what they are expected to: three deviations of
 ///          their sum, on rules that count output later than at the door
-///   pin    for how long others may pass: 10 s, at most half the longest wait; 0 with one tenant
-///   Delta  kStalls, in which a mirror that was filled by a burst lets nobody go; the longest pause
+///   pin    for how long others may pass: 10 s (the governor pins after 8), at most half the
+///   longest wait; 0 with one tenant Delta  kStalls, in which a mirror that was filled by a burst
+///   lets nobody go; the longest pause
 ///          that a refusal asked for; what a window came to hold above its limit, by output counted
 ///          late, which must leave first; a window, where the start or a restart assumes a full one
 /// From EAT and not from the head of the line, so that a tenant's own queue is no starvation.
@@ -56,10 +57,11 @@ struct Starvation {
 /// one's turn is at 119 s and its bound 14 s: granted at 121 s it is well, at 140 s it starves.
 ///
 /// Says nothing where nobody is delayed (observe, passthrough), where strategy adaptive learns
-/// limits that differ from what was told, about limits on concurrency, whose rate is the length of
-/// calls, and where more than 1 % of the attempts were refused, for the rate is then the refusals'
-/// making. Weights and guarantees would give each tenant a clock of its own; the governor has
-/// neither, so a tenant that floods the line delays the others by all it sent.
+/// limits that differ from what was told or leaves a part to another consumer, about limits on
+/// concurrency, whose rate is the length of calls, and where more than 1 % of the attempts were
+/// refused, for the rate is then the refusals' making. Weights and guarantees would give each
+/// tenant a clock of its own; the governor has neither, so a tenant that floods the line delays the
+/// others by all it sent.
 Starvation check_starvation(const Scenario& scenario, const std::vector<Arrival>& arrivals,
                             const std::vector<Turn>& turns, const Books& books,
                             const Pauses& pauses, Violations& violations);
