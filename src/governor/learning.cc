@@ -89,6 +89,8 @@ void Governor::Impl::learn_headers(const Record& record, const Signal& signal, I
       best = i;
     }
     if (best >= learned_rules(deployment)) return;
+    // One answer raises nothing.
+    if (*reading.limit > deployment.rules[best].meter().rule().amount) return;
     deployment.rules[best].meter().read_headers(
         *reading.limit - *reading.remaining, record.standing[best], record.progressed.sent_at, now);
   };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -111,6 +112,8 @@ class RuleMeter {
   /// The provider said that its window held `said` after it had let in a call that was sent when
   /// the window here stood at `standing`: what is more there, others of the account have used.
   void read_headers(std::int64_t said, std::int64_t standing, Instant sent_at, Instant now);
+  /// An answer said that nothing is left, or that something is. How many in a row said nothing.
+  int says_spent(bool spent) { return spent_ = spent ? std::min(spent_ + 1, 1000) : 0; }
   /// What others are thought to have used of the limit.
   [[nodiscard]] std::int64_t others(Instant now) const;
   /// A call that was sent when the window stood at `standing`, itself included, was let in.
@@ -224,6 +227,7 @@ class RuleMeter {
   bool busy_ = false;      // a long queue waits for this rule
   Instant promised_ = kDawn;
   Others others_;
+  int spent_ = 0;
   Duration spread_{0};
   Duration boost_{0};
   Instant boosted_at_ = kDawn;

@@ -12,6 +12,7 @@ constexpr std::size_t kTombstones = 1024;
 constexpr std::size_t kDebtAlarms = 64;
 constexpr double kSpeedWeight = 1.0 / 64;
 constexpr int kLostAtOnce = 64;
+constexpr int kSpentInRow = 5;
 constexpr Duration kMaxHint = std::chrono::hours(24);
 constexpr std::int64_t kWokenAtOnce = 16;
 
@@ -449,11 +450,15 @@ void Governor::Impl::signal(DeploymentId id, const Signal& signal, Instant now) 
   // the account. `reset` is for many providers the time until all of it is back, so it only bounds
   // the pause; the next answer corrects again.
   const auto exhausted = [&](const LimitReading& reading, Unit unit) {
-    if (!reading.remaining || *reading.remaining != 0 || !reading.reset) return;
-    if (*reading.reset <= Duration{0} || *reading.reset > kMaxHint) return;
+    if (!reading.remaining) return;
+    const bool spent = *reading.remaining == 0;
     for (const MeterRef& ref : deployment.rules) {
       if (ref.claim.unit != unit) continue;
       RuleMeter& meter = ref.meter();
+      // Nobody lets call after call in and has nothing left each time: for some, 0 means unknown.
+      if (signal.kind == SignalClass::ok && meter.says_spent(spent) > kSpentInRow) continue;
+      if (!spent || !reading.reset) continue;
+      if (*reading.reset <= Duration{0} || *reading.reset > kMaxHint) continue;
       const std::int64_t taken = saturating_add(meter.used(now), meter.open());
       if (taken >= meter.rule().amount - meter.rule().amount / 10) continue;
       meter.hold(saturating_add(now, std::min(*reading.reset, ref.limit.window / 20)), now);
