@@ -9,7 +9,7 @@ import threading
 import unittest
 
 from tests.support import configs
-from tests.support.processes import WEIR, Emulator, Folder, Gateway, wait_until
+from tests.support.processes import WEIR, Emulator, Folder, Gateway, request_json, wait_until
 
 STYLES = {
     "sliding": ("{{unit: requests, amount: {requests}, per: {per}, enforce: sliding}}",
@@ -98,6 +98,56 @@ class Sockets(unittest.TestCase):
         # On a shared machine the emulator may be kept from running for longer than the 20 ms that
         # the measured round trip stands for; in scaled time those are a larger part of a window.
         self.run_style("sliding", scale=1, seconds=182, shaping="{start: full, guard: 60ms}")
+
+
+class Learning(unittest.TestCase):
+    """Strategy adaptive against a provider that keeps another limit than the gateway was told."""
+
+    def setUp(self):
+        self.folder = Folder()
+        self.addCleanup(self.folder.remove)
+
+    def run_told(self, provider, told, rate, seconds, scale):
+        emulator = Emulator(self.folder, configs.emulator(
+            [provider], latency="{first_token: 100ms, per_output_token: 1ms}"), time_scale=scale)
+        self.addCleanup(emulator.kill)
+        gateway = Gateway(self.folder, configs.gateway(
+            emulator.port, rules=[told], deployment_extra="counts: {rejected: false}", model="'*'",
+            shaping="{start: full, strategy: adaptive, guard: 60ms}",
+            classes={"standard": "{max_wait: 3s, depth: 10k}"}))
+        self.addCleanup(gateway.kill)
+        path = self.folder.write("workload.yaml", workload(rate, seconds))
+        done = subprocess.run([WEIR, "load", "--url", f"http://127.0.0.1:{gateway.port}/v1",
+                               "--workload", path, "--json"], capture_output=True,
+                              timeout=seconds + 120, check=False)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return emulator.counters(), gateway
+
+    def test_a_hidden_amount_is_found(self):
+        counters, gateway = self.run_told(
+            "{unit: requests, amount: 600, per: 60s, enforce: sliding}",
+            "{unit: requests, amount: 1000, per: 6s, enforce: sliding}", 12_000, 40, 10)
+        allowed = 600 * counters["virtual_ms"] / 60_000
+        print(f"told 1000, really 600: {counters['admitted']} of {allowed:.0f} admitted, "
+              f"429s {counters['refused']} of {counters['attempts']} attempts")
+        self.assertEqual(gateway.metric_sum("weir_provider_rejections_total"), counters["refused"])
+        self.assertLessEqual(counters["refused"], 0.03 * counters["attempts"])
+        self.assertGreaterEqual(counters["admitted"], 0.85 * allowed)
+
+    def test_a_shorter_window_is_found(self):
+        counters, gateway = self.run_told(
+            "{unit: requests, amount: 100, per: 10s, enforce: fixed}",
+            "{unit: requests, amount: 600, per: 60s, enforce: unknown}", 1200, 90, 1)
+        allowed = 100 * counters["virtual_ms"] / 10_000
+        print(f"told 600 a minute, really 100 in 10 s: {counters['admitted']} of {allowed:.0f} "
+              f"admitted, 429s {counters['refused']} of {counters['attempts']} attempts")
+        self.assertLessEqual(counters["refused"], 12)
+        self.assertGreaterEqual(counters["admitted"], 0.9 * allowed)
+        _, seen = request_json(gateway.admin_port, "GET", "/admin/v1/deployments",
+                               headers={"authorization": "Bearer test-admin-token"})
+        meters = seen["deployments"][0]["meters"]
+        guessed = [meter["window_seconds"] for meter in meters if meter["guessed"]]
+        self.assertEqual(guessed, [10], meters)
 
 
 class Leaks(unittest.TestCase):
