@@ -92,6 +92,11 @@ void Bracket::hold(double amount, Instant now) {
   probe_at_ = saturating_add(now, probe_next_);
 }
 
+bool Bracket::fills(std::int64_t sum) const {
+  return static_cast<double>(sum) >= static_cast<double>(amount_) * kReached ||
+         saturating_add(sum, lump_) > amount_;
+}
+
 void Bracket::climb_to(double amount) {
   amount_ = kept_ = std::min(told_, std::max(saturating_add(amount_, 1), whole(amount)));
   mode_ = amount_ >= told_ ? Mode::open : Mode::climb;
@@ -113,8 +118,7 @@ void Bracket::pass_canary(std::int64_t sum, Instant now) {
   canary_out_ = false;
   most_ = std::max(most_, sum);
   const double top = static_cast<double>(top_);
-  const bool as_asked = static_cast<double>(sum) >= static_cast<double>(amount_) * kReached;
-  if (step_ == 0 && as_asked) {
+  if (step_ == 0 && fills(sum)) {
     const double again = static_cast<double>(std::int64_t{1} << again_);
     hold(expected_ ? static_cast<double>(kept_) * (1 - kBelowExpected * again)
                    : top * (1 - kBelow * again),
@@ -139,10 +143,12 @@ void Bracket::accepted(std::int64_t sum, Instant sent_at, Instant now) {
   if (sent_at <= epoch_) return;
   most_ = std::max(most_, sum);
   const double value = static_cast<double>(sum);
+  // There has to be room for one more of them, or the sum never comes so far.
+  const double one_more = static_cast<double>(saturating_add(sum, lump_));
   if (mode_ == Mode::probe && value >= static_cast<double>(kept_) * kProbeTells) {
-    climb_to(value * kClimb);
-  } else if (mode_ == Mode::climb && value >= static_cast<double>(amount_) * kReached) {
-    climb_to(value * kClimbAfterFall);
+    climb_to(std::max(value * kClimb, one_more));
+  } else if (mode_ == Mode::climb && fills(sum)) {
+    climb_to(std::max(value * kClimbAfterFall, one_more));
   }
 }
 
@@ -150,6 +156,7 @@ bool Bracket::refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Dura
                       Instant now) {
   if (sent_at <= epoch_) return false;
   epoch_ = now;
+  lump_ = std::max<std::int64_t>(cost, 1);
   consent_ = std::clamp(2 * latency, kConsentLeast, kConsentMost);
   if (mode_ == Mode::drain) {
     // What was on its way when the drain began says nothing about where it has come to.
@@ -209,8 +216,8 @@ void Bracket::roll(bool wanted, Instant now) {
     case Mode::hold:
       if (now < probe_at_ || !wanted) return;
       mode_ = Mode::probe;
-      amount_ =
-          std::min(told_, std::max(whole(static_cast<double>(kept_) * kProbeOver), kept_ + 1));
+      amount_ = std::min(told_, std::max(whole(static_cast<double>(kept_) * kProbeOver),
+                                         saturating_add(kept_, lump_)));
       probe_until_ = saturating_add(now, 2 * window_);
       return;
     case Mode::probe:

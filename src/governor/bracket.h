@@ -68,6 +68,8 @@ class Bracket {
   void hold(double amount, Instant now);
   void drain_to(double share, Instant now);
   void climb_to(double amount);
+  /// Whether nothing of the size that was refused fits between `sum` and what is allowed.
+  [[nodiscard]] bool fills(std::int64_t sum) const;
 
   std::int64_t told_;
   Duration window_;
@@ -78,6 +80,7 @@ class Bracket {
   std::int64_t most_ = 0;     // the largest accepted sum since the limit last fell
   std::int64_t top_ = 0;      // the sum at which a drain began
   std::int64_t refused_ = 0;  // the last sum that was refused
+  std::int64_t lump_ = 1;     // the cost of what was refused last: sums go in steps of that size
   int step_ = 0;
   int again_ = 0;  // refusals in a row where the limit was known to be
   Instant refused_at_ = kDawn;

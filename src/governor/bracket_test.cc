@@ -171,6 +171,31 @@ TEST(Bracket, ACanaryNobodyRefusesCountsAsAccepted) {
   EXPECT_EQ(bracket.amount(), 497);
 }
 
+// Where every call is a tenth of the limit, a probe of three hundredths lets none through.
+TEST(Bracket, AProbeHasRoomForOneMoreOfTheSameSize) {
+  Bracket bracket(1000, seconds(60), 0.05);
+  Instant now = kDawn + seconds(100);
+  bracket.refused(220, 20, now, milliseconds(100), now + milliseconds(100));
+  now += seconds(30);
+  bracket.granted(now);
+  bracket.sent(180, now);
+  bracket.accepted(180, now, now + milliseconds(100));
+  ASSERT_FALSE(bracket.drains());
+  const std::int64_t kept = bracket.amount();
+  EXPECT_LE(kept, 200);
+  EXPECT_GE(kept, 198) << "180 is all that fits below 188: it was as much as was asked";
+  now += seconds(30);
+  bracket.roll(true, now);
+  ASSERT_TRUE(bracket.probes());
+  EXPECT_EQ(bracket.amount(), kept + 20);
+  for (std::int64_t sum = 219; sum <= 600; sum += 20) {
+    now += seconds(1);
+    ASSERT_GE(bracket.amount(), sum);
+    bracket.accepted(sum, now, now + milliseconds(100));
+    bracket.roll(true, now);
+  }
+}
+
 TEST(Bracket, ExtremeAmountsHold) {
   for (const std::int64_t told : {std::int64_t{0}, std::int64_t{1}, INT64_MAX}) {
     Bracket bracket(told, seconds(1), 0.03);

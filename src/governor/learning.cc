@@ -27,6 +27,10 @@ constexpr double kScoreMost = 6;
 constexpr double kChallenge = 1.5;
 constexpr double kMetLeast = 0.02;
 constexpr double kMetMemory = 0.02;
+// A refusal that names no limit, where none is near, may have nothing to do with limits. When more
+// than this share of the verdicts are such, of about the last fifty, it has.
+constexpr double kUnnamedMost = 0.08;
+constexpr double kUnnamedMemory = 0.02;
 constexpr Duration kShort = std::chrono::seconds(1);
 
 struct Suspect {
@@ -104,6 +108,7 @@ void Governor::Impl::learn_acceptance(Record& record, Instant now) {
   const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
   if (!deployment.learns || record.judged || !record.progressed.sent) return;
   record.judged = true;
+  deployment.state->unnamed -= deployment.state->unnamed * kUnnamedMemory;
   for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
     const MeterRef& ref = deployment.rules[i];
     if (ref.meter().bracket() == nullptr || !record.cost.concerns(ref.claim.unit)) continue;
@@ -135,6 +140,7 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
   };
   Suspect kept, guess, shortest, told;
   double kept_share = 0;
+  double told_share = -1;
   for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
     const MeterRef& ref = deployment.rules[i];
     const Bracket* bracket = ref.meter().bracket();
@@ -159,8 +165,12 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
         kept = {&ref, i};
         kept_share = share;
       }
-      if (!belief.guessed && (told.ref == nullptr || ref.limit.window > told.ref->limit.window)) {
+      // Of those it names, the longest; where it names none, the fullest.
+      const bool unnamed = signal.limiter == Limiter::unknown;
+      const double rank = unnamed ? share : to_seconds(ref.limit.window);
+      if (!belief.guessed && rank > told_share) {
         told = {&ref, i};
+        told_share = rank;
       }
       if (belief.guessed && !explains && belief.score <= 0) drop(ref, now);
     } else if (explains && window_suits(ref, signal.limiter) && belief.score >= kGuessLeast &&
@@ -180,8 +190,9 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
   if (chosen.ref == nullptr) chosen = told;
   if (chosen.ref == nullptr) return false;
   if (signal.limiter == Limiter::unknown && kept.ref == nullptr && guess.ref == nullptr) {
-    // It named no limit, and none was near: it may not have been about limits at all.
-    return false;
+    state.unnamed += (1 - state.unnamed) * kUnnamedMemory;
+    if (state.unnamed < kUnnamedMost) return false;
+    state.unnamed = 0;
   }
   state.decreased_at = now;
   chosen.ref->shared->belief.active = true;

@@ -113,8 +113,11 @@ void RuleMeter::keep_bracket() {
   if (settings_.growth && growth_) growth_->tell(*settings_.growth);
   if (settings_.growth && !growth_) growth_.emplace(*settings_.growth);
   if (!settings_.growth) growth_.reset();
-  const bool wanted = !growth_ && settings_.adaptive && settings_.side == Side::provider &&
-                      !level() && rule.window > Duration{0};
+  // A bucket that holds less than its amount refuses what comes too close together, whatever the
+  // sum of a window is: it is kept as told, for nothing is learned of it by sums.
+  const bool shallow = refills(rule.enforce) && rule.depth() < rule.amount;
+  const bool wanted = !growth_ && !shallow && settings_.adaptive &&
+                      settings_.side == Side::provider && !level() && rule.window > Duration{0};
   if (!wanted) {
     bracket_.reset();
   } else if (bracket_) {

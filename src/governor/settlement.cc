@@ -299,11 +299,14 @@ void Governor::Impl::decrease(DeploymentTerms& deployment, const Signal& signal,
   if (deployment.learns && learn_refusal(deployment, signal, record, now)) return;
   if (record.progressed.sent_at <= state.decreased_at) return;
   state.decreased_at = now;
+  // What is learned by sums has been seen to.
+  const auto slow_down = [&](const MeterRef& ref) {
+    if (ref.meter().bracket() == nullptr) ref.meter().unexplained(now);
+  };
+  const bool named = each_meant(deployment, signal.limiter, slow_down);
   if (!deployment.learns) {
-    const bool named = each_meant(deployment, signal.limiter,
-                                  [&](const MeterRef& ref) { ref.meter().unexplained(now); });
     if (named) return;
-    for (const MeterRef& ref : deployment.rules) ref.meter().unexplained(now);
+    for (const MeterRef& ref : deployment.rules) slow_down(ref);
   }
   if (signal.retry_after) return;
   // No rule was told that could explain it: the deployment as a whole slows down.

@@ -89,6 +89,8 @@ struct DeploymentState {
   Instant hold_until = kDawn;    ///< the provider asked everybody to wait
   Instant decreased_at = kDawn;  ///< one decrease per epoch: older failures do not count again
   std::int32_t failures_in_row = 0;
+  double unnamed =
+      0;  ///< share of the verdicts of late that nothing explains and that name nothing
   std::int64_t inflight = 0;
   std::int64_t attempts = 0;
   std::int64_t rejections = 0;

@@ -42,6 +42,11 @@ TEST(Learning, AnotherConsumerOfTheAccount) {
   EXPECT_TRUE(wrong.empty()) << wrong.size() << " runs missed their goals";
 }
 
+TEST(Learning, WhereSumsSayLittle) {
+  const std::vector<std::string> wrong = missed("learning-edges.yaml", 1);
+  EXPECT_TRUE(wrong.empty()) << wrong.size() << " runs missed their goals";
+}
+
 // What the learner is worth: the same worlds under `shaping`, which keeps what it is told.
 TEST(Learning, ShapingAloneMeetsRefusalsThere) {
   auto set = load_scenarios(WEIR_SOURCE_DIR "/scenarios/learning.yaml");
