@@ -120,9 +120,12 @@ void Bracket::pass_canary(std::int64_t sum, Instant now) {
   const double top = static_cast<double>(top_);
   if (step_ == 0 && fills(sum)) {
     const double again = static_cast<double>(std::int64_t{1} << again_);
-    hold(expected_ ? static_cast<double>(kept_) * (1 - kBelowExpected * again)
-                   : top * (1 - kBelow * again),
-         now);
+    double held = expected_ ? static_cast<double>(kept_) * (1 - kBelowExpected * again)
+                            : top * (1 - kBelow * again);
+    // Below what has just been accepted the next call of that size would not fit.
+    const bool large = static_cast<double>(lump_) > kBelow * top;
+    if (large && again_ == 0) held = std::max(held, static_cast<double>(most_));
+    hold(held, now);
     return;
   }
   // Somewhere between what passed, which may have waited for long, and what was refused last: one
@@ -194,7 +197,8 @@ bool Bracket::refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Dura
   if (probing) {
     probe_next_ = std::min(2 * probe_next_, probe_every_);
   } else {
-    probe_next_ = climbs() || expected_ ? probe_every_ : std::max(window_ / 4, kProbeSoon);
+    probe_next_ = climbs() || expected_ ? probe_every_
+                                        : std::max({window_ / 4, kProbeSoon, probe_every_ / 16});
   }
   drain_to(probing ? kCanaryOfProbe : kCanaries.front(), now);
   return true;

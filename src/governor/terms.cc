@@ -169,10 +169,12 @@ void Registry::bind_guesses(const DeploymentPolicy& from, std::size_t index,
     const std::string owner = "guess|" + from.name + "|" + std::string(name(count));
     MeterRef ref = bind(owner, provider_settings(from, rule), now, taken);
     Belief& belief = ref.shared->belief;
-    if (!belief.guessed) {
+    if (!belief.guessed || belief.amount != rule.amount) {
+      belief = Belief{};
       belief.guessed = true;
       belief.active = false;
       belief.score = prior;
+      belief.amount = rule.amount;
     }
     ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(index));
     ref.gates = !deployment.observe;

@@ -28,6 +28,7 @@ struct Waiters {
 /// What speaks for a rule being one that the provider keeps, where that is learned.
 struct Belief {
   bool guessed = false;        ///< nobody told it
+  std::int64_t amount = 0;     ///< of a guess: with another it is another guess
   bool active = true;          ///< it is kept; a guess that is not only counts
   double score = 0;            ///< logarithm of how much better refusals fit it than chance
   double met = 0.5;            ///< share of the calls that went through at its limit
