@@ -67,7 +67,7 @@ std::string node_owner(const NodePolicy& node) {
 
 bool strategy_gates(Strategy strategy, Unit unit) {
   switch (strategy) {
-    case Strategy::passthrough: return false;
+    case Strategy::passthrough:
     case Strategy::retry: return false;
     case Strategy::rate: return unit == Unit::requests || unit == Unit::concurrency;
     case Strategy::shaping:

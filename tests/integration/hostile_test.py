@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peers that are wrong on purpose: every one gets a clear answer, and nothing is lost."""
 
-import http.client
 import json
 import re
-import resource
 import socket
 import threading
 import unittest
@@ -71,30 +69,6 @@ class HalfClose(GatewayCase):
         wait_until(lambda: self.gateway.metric_sum("weir_client_gone_total") == 1, "it has gone")
         slow.set()
         self.assert_nothing_held()
-
-
-class Descriptors(GatewayCase):
-    def test_a_process_without_descriptors_says_so_and_recovers(self):
-        self.start(lambda request, _: json_answer(200, completion()))
-        metrics = http.client.HTTPConnection("127.0.0.1", self.gateway.admin_port, timeout=20)
-
-        def failures():
-            metrics.request("GET", "/metrics")
-            text = metrics.getresponse().read().decode()
-            found = re.search(r"^weir_accept_failures_total (\d+)", text, re.M)
-            return int(found.group(1)) if found else 0
-        self.assertEqual(failures(), 0)
-        held = self.gateway.descriptors()
-        resource.prlimit(self.gateway.pid, resource.RLIMIT_NOFILE, (held + 4, held + 4))
-        peers = [socket.create_connection(("127.0.0.1", self.port)) for _ in range(12)]
-        event = self.gateway.wait_event("accept_failed")
-        self.assertIn("open files", event["reason"])
-        self.assertIn("LimitNOFILE", event["fix"])
-        wait_until(lambda: failures() > 0, "it is counted")
-        for peer in peers:
-            peer.close()
-        wait_until(lambda: chat(self.port)[0] == 200, "it accepts again")
-        metrics.close()
 
 
 class Framing(GatewayCase):
