@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "weir/memory.h"
 #include "weir/time.h"
 
 namespace weir::governor {
@@ -60,6 +62,12 @@ class Bracket {
   bool refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Duration latency, Instant now);
   /// Lets time pass. `wanted`: somebody waits for this limit.
   void roll(bool wanted, Instant now);
+
+  /// What is known of the limit; nothing where no refusal has said anything.
+  [[nodiscard]] std::optional<RememberedLimit> remember(Instant now) const;
+  /// Takes what a predecessor knew, `age` ago. Older than an hour it is asked about again soon,
+  /// and older than thirty days it is not taken.
+  void recall(const RememberedLimit& limit, Duration age, Instant now);
 
  private:
   enum class Mode : std::uint8_t { open, hold, drain, probe, climb };

@@ -60,6 +60,7 @@ bool window_suits(const MeterRef& ref, Limiter limiter) {
 
 void drop(const MeterRef& ref, Instant now) {
   ref.shared->belief.active = false;
+  ref.shared->recalled = false;
   ref.meter().forget_learned(now);
 }
 
@@ -197,6 +198,7 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
   state.decreased_at = now;
   chosen.ref->shared->belief.active = true;
   chosen.ref->shared->belief.refused_at = now;
+  chosen.ref->shared->recalled = false;
   const std::int64_t standing =
       saturating_add(record.standing[chosen.index], chosen.ref->meter().others(now));
   chosen.ref->meter().refused(standing, cost_of(*chosen.ref), record.progressed.sent_at,

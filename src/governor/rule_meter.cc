@@ -374,7 +374,8 @@ double RuleMeter::cut_share() const {
 std::int64_t RuleMeter::phantom(Instant now) const {
   const Duration window = settings_.rule.window;
   const Rule& rule = settings_.rule;
-  if (settings_.start_level >= 1 || bucket() || growth_ || window <= Duration{0}) return 0;
+  if (settings_.start_level >= 1 || recalled_ || bucket() || growth_) return 0;
+  if (window <= Duration{0}) return 0;
   const double passed =
       nanoseconds(saturating_sub(now, saturating_add(start_, guard(now)))) / nanoseconds(window);
   if (passed >= 1) return 0;
