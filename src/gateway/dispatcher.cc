@@ -252,6 +252,18 @@ void Dispatcher::snapshot(governor::Snapshot& into, Instant now) {
   core_.with([&](Core& core) { core.governor.snapshot(into, now); });
 }
 
+Memory Dispatcher::remember(Instant now) {
+  Memory memory;
+  MemoryCursor at;
+  while (core_.with([&](Core& core) { return core.governor.remember(memory, at, now); })) {
+  }
+  return memory;
+}
+
+void Dispatcher::recall(const Memory& memory, const MemoryAge& age, Instant now) {
+  core_.with([&](Core& core) { core.governor.recall(memory, age, now); });
+}
+
 void Dispatcher::drain(bool last) {
   const auto mailboxes = mailboxes_.with([](auto& all) { return all; });
   for (const auto& mailbox : mailboxes) {

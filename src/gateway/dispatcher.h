@@ -103,6 +103,10 @@ class Dispatcher {
   void apply(std::shared_ptr<const Plan> plan, Instant now);
   [[nodiscard]] std::shared_ptr<const Plan> plan();
   void snapshot(governor::Snapshot& into, Instant now);
+  /// What a successor should know, taken in pieces: requests go on between them.
+  Memory remember(Instant now);
+  /// Takes what a predecessor knew, before the first request.
+  void recall(const Memory& memory, const MemoryAge& age, Instant now);
   /// Tells every receiver on its own loop (Receiver::on_drain).
   void drain(bool last);
 
