@@ -120,7 +120,7 @@ struct RememberedDeployment {
 struct Memory {
   static constexpr std::size_t kMeters = 20'000;
   static constexpr std::size_t kCallers = 2'000;
-  static constexpr std::size_t kCharges = 48;
+  static constexpr std::size_t kCharges = 160;
 
   std::vector<RememberedMeter> meters;
   std::vector<RememberedDeployment> deployments;

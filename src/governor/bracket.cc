@@ -240,7 +240,10 @@ void Bracket::recall(const RememberedLimit& limit, Duration age, Instant now) {
   }
   hold(static_cast<double>(limit.kept), now);
   const Duration left = std::clamp(limit.probe_in, Duration{0}, kProbeMost);
-  probe_at_ = saturating_add(now, doubtful ? Duration{0} : std::max(Duration{0}, left - age));
+  // For a window its sums are of charges that are known in part only: asked before, a refusal would
+  // be taken for more than it says.
+  const Duration wait = doubtful ? Duration{0} : left - std::clamp(age, Duration{0}, kStale);
+  probe_at_ = saturating_add(now, std::max(wait, window_));
 }
 
 void Bracket::roll(bool wanted, Instant now) {

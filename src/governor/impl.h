@@ -250,6 +250,8 @@ class Governor::Impl {
                                 const MemoryAge& age, Instant now);
   static void recall_meter(const RememberedMeter& from, const MeterRef& ref,
                            const DeploymentTerms& deployment, const MemoryAge& age, Instant now);
+  static void recall_limit(const RememberedMeter& from, const MeterRef& ref, const MemoryAge& age,
+                           Instant now);
   static std::int64_t may_have_left(const DeploymentTerms& deployment, const Rule& rule,
                                     Duration time);
 

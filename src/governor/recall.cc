@@ -5,8 +5,9 @@
 // Everything goes by names, and by ages instead of instants. Whatever is taken may be wrong: it is
 // held in range, and what does not fit what is told now is left out. Limits of our own are kept
 // over long windows only, those of providers over all: after an end in order a successor need not
-// take their windows as full. After any other end the short ones are assumed to be full, as without
-// a memory, and the long ones to hold in addition what may have left after the memory was taken.
+// take their windows as full. After any other end the short ones are taken as full all the same,
+// but what is known of what fills them leaves when it is due; and the long ones hold in addition
+// what may have left after the memory was taken.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,8 +25,13 @@ constexpr std::size_t kPiece = 64;
 constexpr std::int64_t kAmountMost = std::int64_t{1} << 60U;
 constexpr double kLearnedMost = 1e15;
 constexpr double kMarginCallsMost = 512;
-constexpr std::int64_t kLogCharges = 32;
+// So finely a window is handed on: a long one of many tenants in less detail.
+constexpr std::int64_t kLongCharges = 32;
+constexpr std::int64_t kShortCharges = 128;
 constexpr std::int64_t kPhantomPieces = 8;
+// No pacer lets more pass than this, of the rate and of the limit at once.
+constexpr double kPaceMost = 1.25;
+constexpr double kBurstMost = 0.13;
 // What a deployment's state may be taken to be.
 constexpr double kSecondsMost = 3600;
 constexpr Duration kRefusalsTakeMost = std::chrono::minutes(5);
@@ -73,7 +79,7 @@ void RuleMeter::remember(RememberedMeter& meter, Instant now) {
     meter.level = static_cast<double>(taken) + coming;
     return;
   }
-  meter.charges = log_.remember(kLogCharges, now);
+  meter.charges = log_.remember(meter.window < kLong ? kShortCharges : kLongCharges, now);
   remember_phantom(meter.charges, now);
   const auto more = static_cast<std::int64_t>(std::min(coming, kLearnedMost));
   if (more > 0) meter.charges.push_back({Duration{0}, more});
@@ -122,7 +128,7 @@ void RuleMeter::recall_learned(const RememberedMeter& meter, Duration age, Insta
 void RuleMeter::recall_charges(const RememberedMeter& meter, Duration age, std::int64_t unseen,
                                Instant now) {
   if (!meter.counted || level() || growth_) return;
-  recalled_ = true;
+  assumed_ = 0;
   age = positive(age);
   unseen = std::clamp<std::int64_t>(unseen, 0, settings_.rule.amount);
   if (bucket()) {
@@ -148,6 +154,22 @@ void RuleMeter::recall_charges(const RememberedMeter& meter, Duration age, std::
   const auto held = static_cast<std::int64_t>(at_most(meter.level, kLearnedMost));
   const bool gone = age >= 2 * settings_.rule.window;
   counter_->add(saturating_add(gone ? 0 : held, unseen), guard(now), now);
+}
+
+void RuleMeter::recall_open_end(const RememberedMeter& meter, Duration age, Duration unseen,
+                                Instant now) {
+  if (!meter.counted || level() || growth_ || bucket() || counter_) return;
+  recall_charges(meter, age, 0, now);
+  const double window = static_cast<double>(settings_.rule.window.count());
+  const double passed = static_cast<double>(std::min(positive(age), unseen).count());
+  const double sent = static_cast<double>(amount()) * (kPaceMost * passed / window + kBurstMost);
+  // Of the oldest piece that is still there a part has left already, so that more can have come.
+  const std::int64_t sure = log_.sum() - log_.oldest();
+  const std::int64_t room = std::max<std::int64_t>(0, amount() - sure);
+  const auto fresh = static_cast<std::int64_t>(std::min(sent, static_cast<double>(room)));
+  log_.add(now, fresh);
+  const double share = 1 - std::clamp(settings_.start_level, 0.0, 1.0);
+  assumed_ = static_cast<std::int64_t>(share * static_cast<double>(room - fresh));
 }
 
 void Jitter::remember(RememberedDeployment& deployment) const {
@@ -321,13 +343,23 @@ void Governor::Impl::recall_deployment(const RememberedDeployment& from,
 void Governor::Impl::recall_meter(const RememberedMeter& from, const MeterRef& ref,
                                   const DeploymentTerms& deployment, const MemoryAge& age,
                                   Instant now) {
-  RuleMeter& meter = ref.meter();
-  const Rule& rule = meter.rule();
+  // The limit first: how much the window may hold follows from it.
+  recall_limit(from, ref, age, now);
+  const Rule& rule = ref.meter().rule();
   if (age.complete || rule.window >= kLong) {
     const std::int64_t unseen = age.complete ? 0 : may_have_left(deployment, rule, age.unseen);
     ref.book(true, [&](RuleMeter& own) { own.recall_charges(from, age.at_least, unseen, now); });
+  } else if (rule.window > 2 * positive(std::min(age.unseen, kLong))) {
+    ref.book(true,
+             [&](RuleMeter& own) { own.recall_open_end(from, age.at_least, age.unseen, now); });
   }
-  const std::int64_t told = meter.settings().growth ? meter.settings().growth->floor : rule.amount;
+}
+
+void Governor::Impl::recall_limit(const RememberedMeter& from, const MeterRef& ref,
+                                  const MemoryAge& age, Instant now) {
+  RuleMeter& meter = ref.meter();
+  const std::int64_t told =
+      meter.settings().growth ? meter.settings().growth->floor : meter.rule().amount;
   if (from.amount != told) return;
   meter.recall_learned(from, age.at_most, now);
   if (!from.belief || meter.bracket() == nullptr || age.at_most >= kForgotten) return;

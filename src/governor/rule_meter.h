@@ -131,6 +131,10 @@ class RuleMeter {
   /// Takes what a predecessor's window held, before its first call, instead of what is assumed of
   /// an unknown one. `unseen`: what may have been charged after the memory was taken.
   void recall_charges(const RememberedMeter& meter, Duration age, std::int64_t unseen, Instant now);
+  /// The same of a window that may have filled up since the memory was taken: what is known leaves
+  /// when it is due, what could have been sent in `unseen` at the pace is held for a whole window,
+  /// and the rest of the limit is assumed to be taken as without a memory.
+  void recall_open_end(const RememberedMeter& meter, Duration age, Duration unseen, Instant now);
 
   /// The measured spread of the network delay.
   void set_spread(Duration spread) { spread_ = spread; }
@@ -215,7 +219,9 @@ class RuleMeter {
   Duration guard_most_{0};
   bool bucket_kept_ = false;
   Instant start_;
-  bool recalled_ = false;  // what the window held at the start is known
+  // What is assumed to be in the window at the start beyond what is known; nothing: what the start
+  // level says.
+  std::optional<std::int64_t> assumed_;
   WindowMeter log_;
   std::unique_ptr<CounterMirror> counter_;  // of a rule that is kept by a sliding counter
   Pacer bucket_;
