@@ -132,6 +132,18 @@ struct DebtAlarm {
   double settled = 0;
 };
 
+/// What was learned of a limit has changed: a guess is taken for true or dropped, or the limit that
+/// is kept moved by 3 % or more, told when it has settled. Units: of the rule.
+struct LearnedNote {
+  std::string deployment;
+  Rule rule;  ///< as it was told, or guessed
+  bool guessed = false;
+  bool active = true;  ///< false: the guess is dropped
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+  double evidence = 0;  ///< as in MeterView
+};
+
 /// Decides who may send what, when, and on whose quota.
 ///
 /// Pure and single-threaded: no I/O, no clock, no thread. Every operation is handed `now`, which
@@ -215,6 +227,11 @@ class Governor {
   [[nodiscard]] bool has_debt_alarms() const;
   /// The alarms since the last call, at most 64: further ones are left out.
   std::vector<DebtAlarm> take_debt_alarms();
+
+  /// Whether `take_learned` has something. Allocates nothing.
+  [[nodiscard]] bool has_learned() const;
+  /// What was learned since the last call, at most 64 changes: further ones are left out.
+  std::vector<LearnedNote> take_learned();
   [[nodiscard]] const Policy& policy() const;
 
  private:

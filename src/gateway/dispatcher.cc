@@ -80,6 +80,7 @@ std::shared_ptr<Mailbox> Dispatcher::make_mailbox(http::Loop& loop) {
 }
 
 void Dispatcher::collect(Core& core, Instant now, Due& due) {
+  due.learned = core.governor.has_learned();
   Instant next = core.governor.next_deadline();
   if (next <= now) {
     core.governor.advance(now, core.events);
@@ -97,6 +98,7 @@ void Dispatcher::collect(Core& core, Instant now, Due& due) {
 }
 
 void Dispatcher::deliver(Due& due) {
+  if (due.learned) learned_.store(true, std::memory_order_relaxed);
   if (!due.events.empty()) {
     // One task for each mailbox, with all its events, in order.
     std::vector<std::pair<std::uint32_t, std::vector<governor::Event>>> batches;
@@ -206,6 +208,13 @@ std::vector<governor::DebtAlarm> Dispatcher::take_debt_alarms() {
   return core_.with([&](Core& core) {
     debt_alarms_.store(false, std::memory_order_relaxed);
     return core.governor.take_debt_alarms();
+  });
+}
+
+std::vector<governor::LearnedNote> Dispatcher::take_learned() {
+  return core_.with([&](Core& core) {
+    learned_.store(false, std::memory_order_relaxed);
+    return core.governor.take_learned();
   });
 }
 

@@ -73,6 +73,8 @@ class Gateway {
 
   /// Counts and logs the tenants whose calls cost more than they were charged at admission.
   void tell_debts();
+  /// Logs what was learned of providers' limits.
+  void tell_learned();
 
   Dispatcher& dispatcher() { return dispatcher_; }
   Meters& meters() { return meters_; }

@@ -37,6 +37,11 @@ class Bracket {
   /// Whether the sum should rise faster than the limit alone asks for.
   [[nodiscard]] bool climbs() const { return mode_ == Mode::climb || mode_ == Mode::probe; }
   [[nodiscard]] bool probes() const { return mode_ == Mode::probe; }
+  /// The limit as it is held to, where it is not being looked for.
+  [[nodiscard]] std::optional<std::int64_t> settled() const {
+    if (mode_ != Mode::open && mode_ != Mode::hold) return std::nullopt;
+    return kept_;
+  }
   /// Whether a window has not passed yet since it was refused last.
   [[nodiscard]] bool unsettled(Instant now) const {
     return refused_at_ != kDawn && saturating_sub(now, refused_at_) < window_;

@@ -528,6 +528,8 @@ void Governor::recall(const Memory& memory, const MemoryAge& age, Instant now) {
 }
 bool Governor::has_debt_alarms() const { return impl_->has_debt_alarms(); }
 std::vector<DebtAlarm> Governor::take_debt_alarms() { return impl_->take_debt_alarms(); }
+bool Governor::has_learned() const { return impl_->has_learned(); }
+std::vector<LearnedNote> Governor::take_learned() { return impl_->take_learned(); }
 const Policy& Governor::policy() const { return impl_->policy(); }
 
 }  // namespace weir::governor

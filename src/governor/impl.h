@@ -41,6 +41,8 @@ class Governor::Impl {
   void recall(const Memory& memory, const MemoryAge& age, Instant now);
   [[nodiscard]] bool has_debt_alarms() const { return !debt_alarms_.empty(); }
   std::vector<DebtAlarm> take_debt_alarms() { return std::exchange(debt_alarms_, {}); }
+  [[nodiscard]] bool has_learned() const { return !learned_.empty(); }
+  std::vector<LearnedNote> take_learned() { return std::exchange(learned_, {}); }
   [[nodiscard]] const Policy& policy() const { return *terms_->policy; }
 
  private:
@@ -239,6 +241,8 @@ class Governor::Impl {
   void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
   void learn_headers(const Record& record, const Signal& signal, Instant now);
   void learn_acceptance(Record& record, Instant now);
+  /// Tells of it if something was learned of the limit.
+  void note_learned(const Record& record, const MeterRef& ref);
   /// False: nothing that is known or guessed has to do with the refusal.
   bool learn_refusal(DeploymentTerms& deployment, const Signal& signal, Record& record,
                      Instant now);
@@ -283,6 +287,7 @@ class Governor::Impl {
   std::vector<CallId> doomed_;  // queued calls whose profile a reload took away
   std::vector<std::shared_ptr<DeploymentState>> states_;
   std::vector<DebtAlarm> debt_alarms_;
+  std::vector<LearnedNote> learned_;
   std::vector<Tombstone> tombstones_;
   std::size_t next_tombstone_ = 0;
 };

@@ -362,6 +362,7 @@ void Governor::Impl::recall_limit(const RememberedMeter& from, const MeterRef& r
       meter.settings().growth ? meter.settings().growth->floor : meter.rule().amount;
   if (from.amount != told) return;
   meter.recall_learned(from, age.at_most, now);
+  if (meter.bracket() != nullptr) ref.shared->noted = meter.bracket()->settled().value_or(0);
   if (!from.belief || meter.bracket() == nullptr || age.at_most >= kForgotten) return;
   Belief& belief = ref.shared->belief;
   belief.score = std::clamp(std::isfinite(from.belief->score) ? from.belief->score : 0, -kScoreMost,
@@ -374,6 +375,7 @@ void Governor::Impl::recall_limit(const RememberedMeter& from, const MeterRef& r
   // What no refusal has confirmed for as long as it is trusted is dropped, here as anywhere.
   const Duration since = saturating_sub(now, belief.refused_at);
   belief.active = from.belief->active && belief.refused_at != kDawn && since < belief.trusted;
+  ref.shared->noted_active = belief.active;
   if (!belief.active) meter.forget_learned(now);
 }
 

@@ -2,6 +2,7 @@
 // What a governor hands on to its successor, and what the successor makes of it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -93,6 +94,31 @@ TEST(Recall, AHiddenLimitIsKeptFromTheFirstSecond) {
   EXPECT_LT(world.meter().refused_ago, minutes(10));
   const std::int64_t rejections = world.view().deployments[0].rejections;
   EXPECT_EQ(rejections, 0);
+}
+
+TEST(LearnedNotes, AreOfWhatSettledAndOfGuesses) {
+  World world = adaptive();
+  learn(world, 1200, 400);
+  ASSERT_TRUE(world.governor().has_learned());
+  std::vector<LearnedNote> notes = world.governor().take_learned();
+  EXPECT_FALSE(world.governor().has_learned());
+  EXPECT_LE(notes.size(), 6U) << "not one for each probe";
+  // A guess may have been taken for true on the way, and dropped.
+  const auto told =
+      std::find_if(notes.begin(), notes.end(), [](const auto& note) { return !note.guessed; });
+  ASSERT_NE(told, notes.end());
+  EXPECT_EQ(told->deployment, "main");
+  EXPECT_EQ(told->before, 2000);
+  EXPECT_NEAR(static_cast<double>(told->after), 1195, 40);
+  EXPECT_EQ(told->rule.amount, 2000);
+  // A successor has nothing new to say, until the limit is another one.
+  restart(world, seconds(1), complete(seconds(1)));
+  learn(world, 1200, 200);
+  EXPECT_LE(world.governor().take_learned().size(), 1U);
+  learn(world, 600, 300);
+  notes = world.governor().take_learned();
+  ASSERT_GE(notes.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(notes.back().after), 597, 20);
 }
 
 TEST(Recall, OneThatWasToldAnewIsForgotten) {
@@ -188,6 +214,11 @@ TEST(Recall, AGuessIsDroppedWhenItsTrustIsOver) {
     }
     const std::size_t kept = world.view().deployments[0].meters.size();
     ASSERT_EQ(kept, 2U) << "the guess of ten seconds";
+    const std::vector<LearnedNote> notes = world.governor().take_learned();
+    ASSERT_FALSE(notes.empty());
+    EXPECT_TRUE(notes[0].guessed && notes[0].active);
+    EXPECT_EQ(notes[0].rule.window, seconds(10));
+    EXPECT_GT(notes[0].evidence, 0);
     restart(world, down, complete(down));
     EXPECT_EQ(world.view().deployments[0].meters.size(), down < hours(1) ? 2U : 1U);
   }

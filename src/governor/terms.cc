@@ -183,6 +183,8 @@ void Registry::bind_guesses(const DeploymentPolicy& from, std::size_t index,
       belief.active = false;
       belief.score = prior;
       belief.amount = rule.amount;
+      ref.shared->noted = 0;
+      ref.shared->noted_active = false;
     }
     ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(index));
     ref.gates = !deployment.observe;

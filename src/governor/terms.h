@@ -41,8 +41,10 @@ struct Belief {
 struct Metered {
   Metered(const MeterSettings& settings, Instant now) : meter(settings, now) {}
   RuleMeter meter;
-  std::string name;       ///< "deployment|chat-1|requests|60s", the same in every process
-  bool recalled = false;  ///< what is known of its limit, a predecessor has learned
+  std::string name;           ///< "deployment|chat-1|requests|60s", the same in every process
+  std::int64_t noted = 0;     ///< the limit as it was last told of; 0: as the rule has it
+  bool noted_active = false;  ///< of a guess
+  bool recalled = false;      ///< what is known of its limit, a predecessor has learned
   /// Where something is only observed: the same rule as it would stand if it were enforced, without
   /// the observed calls that it would have refused. What is said of an observed call is read here,
   /// so that one which got through beyond the limit says nothing of those after it. Once made it
