@@ -1,9 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/keeper.h"
 
+#include <ctime>
+#include <fstream>
+#include <string>
 #include <utility>
 
 namespace weir::cli {
+
+stores::Moment machine_moment(WallTime wall) {
+  stores::Moment moment;
+  moment.wall = wall;
+  timespec since{};
+  if (clock_gettime(CLOCK_BOOTTIME, &since) != 0) return moment;
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  if (!std::getline(file, moment.boot)) moment.boot.clear();
+  moment.since_boot = std::chrono::seconds(since.tv_sec) + Duration(since.tv_nsec);
+  return moment;
+}
 
 Keeper::Keeper(Parts parts) : parts_(std::move(parts)) {}
 

@@ -18,6 +18,9 @@
 
 namespace weir::cli {
 
+/// This moment on the machine's clocks; `wall` is read by the caller.
+stores::Moment machine_moment(WallTime wall);
+
 /// The thread that writes down what was learned: every `every` where something has changed, and at
 /// the end. No request waits for it. What cannot be written is logged once, and tried again.
 class Keeper {

@@ -218,7 +218,7 @@ Result<void> Service::keep_state(config::Config& config) {
   if (config.state_file.empty()) return {};
   auto file = stores::StateFile::open(config.state_file);
   if (!file) return fail(file.error());
-  auto found = (*file)->read(stores::machine_moment(clock_.wall()));
+  auto found = (*file)->read(machine_moment(clock_.wall()));
   if (!found) return fail(found.error());
   if (!found->trouble.empty()) {
     log_.write(telemetry::LogLevel::warn, found->put_aside ? "state_unreadable" : "state_odd",
@@ -248,7 +248,7 @@ Result<void> Service::start_keeper() {
   }
   auto& writes = gateway_->meters().state_writes;
   auto keeper = Keeper::start({std::move(state_file_), [this] { return gateway_->remember(); },
-                               [this] { return stores::machine_moment(clock_.wall()); }, log_,
+                               [this] { return machine_moment(clock_.wall()); }, log_,
                                writes.with({"written"}), writes.with({"failed"})});
   if (!keeper) return fail(keeper.error());
   keeper_ = std::move(*keeper);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was learned of a provider's limits outlives the process, under load and over real sockets."""
+"""What was learned of a provider's limits outlives the process, over real sockets."""
 
 import json
 import os

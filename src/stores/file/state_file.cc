@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -95,20 +94,6 @@ std::string followed(const std::string& path) {
 }
 
 }  // namespace
-
-Moment machine_moment(WallTime wall) {
-  Moment moment;
-  moment.wall = wall;
-  timespec since{};
-  if (clock_gettime(CLOCK_BOOTTIME, &since) != 0) return moment;
-  const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  std::string boot;
-  if (!file.valid() || !read_whole(file.get(), boot)) return moment;
-  while (!boot.empty() && boot.back() == '\n') boot.pop_back();
-  moment.boot = std::move(boot);
-  moment.since_boot = std::chrono::seconds(since.tv_sec) + Duration(since.tv_nsec);
-  return moment;
-}
 
 MemoryAge age_between(const Moment& written, const Moment& now, bool complete) {
   MemoryAge age;

@@ -12,9 +12,6 @@
 
 namespace weir::stores {
 
-/// This moment on the machine's clocks; `wall` is read by the caller.
-Moment machine_moment(WallTime wall);
-
 /// How old what was written then is now. Within one start of the machine that is known exactly.
 /// Across starts the calendar says it; if by it the text is from the future, by more than what
 /// clocks are put right by, what was charged counts as charged just now, and what was learned as
