@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -418,6 +419,45 @@ TEST(Recall, AfterTheFirstCallNothingIsTaken) {
   world.settle(world.send(world.call()), 0, 0);
   world.governor().recall(memory, complete(seconds(1)), world.now());
   world.admit(world.call());
+}
+
+// Whatever calls did before, after an end in order nothing is counted differently.
+TEST(Recall, AnyHistoryGivesTheSameView) {
+  constexpr std::array kWays = {Enforcement::sliding, Enforcement::fixed, Enforcement::bucket,
+                                Enforcement::counter, Enforcement::unknown};
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Rng rng(seed);
+    World world;
+    DeploymentPolicy& deployment = world.policy.deployments[0];
+    deployment.strategy = rng.uniform() < 0.5 ? Strategy::shaping : Strategy::adaptive;
+    deployment.start_level = rng.uniform() < 0.5 ? 1 : 0.3;
+    const Enforcement way = kWays[seed % kWays.size()];
+    deployment.rules = {World::rule(Unit::requests, 50, seconds(60), way),
+                        World::rule(Unit::total_tokens, 9000, minutes(3), way, Counting::settle),
+                        World::rule(Unit::requests, 400, kDay, way)};
+    world.governor();
+    for (int step = 0; step < 80; ++step) {
+      world.run_to(world.time + 20 * rng.uniform());
+      Call call = world.call(1 + static_cast<std::int64_t>(50 * rng.uniform()), 50);
+      call.max_wait = Duration{0};
+      const Outcome outcome = world.submit(call);
+      const auto* admitted = std::get_if<Admitted>(&outcome);
+      if (admitted == nullptr) continue;
+      world.governor().sent(admitted->call, world.now());
+      world.settle(admitted->call, *call.demand.input_tokens,
+                   static_cast<std::int64_t>(50 * rng.uniform()));
+    }
+    const std::vector<MeterView> before = world.view().deployments[0].meters;
+    restart(world, Duration{0}, complete(Duration{0}));
+    const std::vector<MeterView> after = world.view().deployments[0].meters;
+    ASSERT_EQ(after.size(), before.size()) << seed;
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_NEAR(static_cast<double>(after[i].used), static_cast<double>(before[i].used), 1)
+          << seed << " " << i;
+      EXPECT_EQ(after[i].kept, before[i].kept) << seed << " " << i;
+      EXPECT_EQ(after[i].guessed, before[i].guessed) << seed << " " << i;
+    }
+  }
 }
 
 TEST(Recall, NonsenseIsHeldInRange) {

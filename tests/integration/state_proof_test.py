@@ -51,6 +51,9 @@ class Learned(unittest.TestCase):
         learned = meters(first)[0]
         self.assertLess(learned["kept"], 640)
         self.assertFalse(learned["recalled"])
+        told = first.wait_event("limit_learned", what="limit")
+        self.assertEqual((told["deployment"], told["before"]), ("main", 1000))
+        self.assertLess(told["kept"], 640)
         end(first)
         before = emulator.counters()["refused"]
         second = Gateway(self.folder, text)

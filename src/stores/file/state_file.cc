@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -43,10 +42,10 @@ class Descriptor {
 
 std::unexpected<Error> trouble_with(std::string_view what, const std::string& path, int number,
                                     std::string_view fix) {
-  return fail(
-      ErrorCode::io,
-      fmt::format("stores.state: cannot {} {}: {}; {}", what, path, std::strerror(number), fix),
-      Origin::store);
+  return fail(ErrorCode::io,
+              fmt::format("stores.state: cannot {} {}: {}; {}", what, path,
+                          std::generic_category().message(number), fix),
+              Origin::store);
 }
 
 std::string folder_of(const std::string& path) {
