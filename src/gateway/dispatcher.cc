@@ -262,9 +262,17 @@ void Dispatcher::snapshot(governor::Snapshot& into, Instant now) {
 }
 
 Memory Dispatcher::remember(Instant now) {
+  constexpr std::size_t kRoom = 256;
   Memory memory;
   MemoryCursor at;
-  while (core_.with([&](Core& core) { return core.governor.remember(memory, at, now); })) {
+  memory.callers.reserve(Memory::kCallers);
+  bool more = true;
+  while (more) {
+    // Room is made without the lock: to move thousands of meters takes a millisecond.
+    if (memory.meters.capacity() - memory.meters.size() < kRoom) {
+      memory.meters.reserve(2 * memory.meters.size() + 2 * kRoom);
+    }
+    more = core_.with([&](Core& core) { return core.governor.remember(memory, at, now); });
   }
   return memory;
 }
