@@ -21,7 +21,8 @@ PAGES = {
                  "[the guide](../guide/embed.md)."),
     "cpp-api.md": ("C++ interface",
                    ["governor.h", "policy.h", "rule.h", "demand.h", "decision.h", "signal.h",
-                    "usage.h", "reservation.h", "ids.h", "units.h", "time.h", "result.h", "rng.h"],
+                    "usage.h", "memory.h", "reservation.h", "ids.h", "units.h", "time.h",
+                    "result.h", "rng.h"],
                    "Link `weir::governor` (static); see [the guide](../guide/embed.md). It has no "
                    "stable ABI: build against the version that is linked."),
 }

@@ -11,6 +11,7 @@
 #include "weir/decision.h"
 #include "weir/demand.h"
 #include "weir/ids.h"
+#include "weir/memory.h"
 #include "weir/policy.h"
 #include "weir/rng.h"
 #include "weir/signal.h"
@@ -74,6 +75,8 @@ struct MeterView {
   std::int64_t kept = 0;  ///< the limit as it is kept; `rule` is as it was told, or guessed
   bool guessed = false;   ///< nobody told this rule; refusals speak for it
   double evidence = 0;    ///< logarithm of how much better refusals fit it than chance, -6..6
+  Duration refused_ago = kForever;  ///< since the last refusal that it explains
+  bool recalled = false;            ///< it was learned before the start (Governor::recall)
 };
 
 struct DeploymentView {
@@ -127,6 +130,18 @@ struct DebtAlarm {
   Unit unit = Unit::output_tokens;  ///< input_tokens or output_tokens
   double charged = 0;
   double settled = 0;
+};
+
+/// What was learned of a limit has changed: a guess is taken for true or dropped, or the limit that
+/// is kept moved by 3 % or more, told when it has settled. Units: of the rule.
+struct LearnedNote {
+  std::string deployment;
+  Rule rule;  ///< as it was told, or guessed
+  bool guessed = false;
+  bool active = true;  ///< false: the guess is dropped
+  std::int64_t before = 0;
+  std::int64_t after = 0;
+  double evidence = 0;  ///< as in MeterView
 };
 
 /// Decides who may send what, when, and on whose quota.
@@ -196,10 +211,27 @@ class Governor {
 
   void snapshot(Snapshot& into, Instant now) const;
 
+  /// Appends a piece of what a successor should know to `into`, from `at` on, and moves `at` on:
+  /// at most 64 meters, deployments or callers, so that a lock around it is held for a short time.
+  /// Returns true if there is more. Between two pieces anything may happen to the governor.
+  bool remember(Memory& into, MemoryCursor& at, Instant now) const;
+
+  /// Takes what a predecessor knew, before the first call; after it nothing happens. Whatever does
+  /// not fit the policy is left out, and what cannot be is held in range. Limits that were learned
+  /// hold as long as the amount they were told with is the same, and for thirty days; after an hour
+  /// they are asked about again soon. Windows of an hour and longer, and those of providers after a
+  /// complete end, hold what was charged.
+  void recall(const Memory& memory, const MemoryAge& age, Instant now);
+
   /// Whether `take_debt_alarms` has something. Allocates nothing.
   [[nodiscard]] bool has_debt_alarms() const;
   /// The alarms since the last call, at most 64: further ones are left out.
   std::vector<DebtAlarm> take_debt_alarms();
+
+  /// Whether `take_learned` has something. Allocates nothing.
+  [[nodiscard]] bool has_learned() const;
+  /// What was learned since the last call, at most 64 changes: further ones are left out.
+  std::vector<LearnedNote> take_learned();
   [[nodiscard]] const Policy& policy() const;
 
  private:

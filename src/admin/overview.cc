@@ -95,6 +95,13 @@ void append_meter(JsonWriter& json, const governor::MeterView& meter) {
   json.member("refill_seconds", to_seconds(meter.refill));
   json.member("kept", meter.kept).member("guessed", meter.guessed);
   json.member("evidence", meter.evidence);
+  json.key("refused_seconds_ago");
+  if (meter.refused_ago == kForever) {
+    json.null();
+  } else {
+    json.real(to_seconds(meter.refused_ago));
+  }
+  json.member("recalled", meter.recalled);
   json.end_object();
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/main_cli.h"
 #include "config/config.h"
+#include "stores/file/state_file.h"
 
 namespace weir::cli {
 
@@ -25,6 +26,12 @@ int check(const CheckOptions& options, std::ostream& out, std::ostream& err) {
     fmt::print(err, "{}: invalid, {} fault{}\n", options.config, loaded->faults.size(),
                loaded->faults.size() == 1 ? "" : "s");
     return kInvalidConfig;
+  }
+  if (const std::string& state = loaded->config->state_file; !state.empty()) {
+    if (const auto kept = stores::check_state_path(state); !kept) {
+      fmt::print(err, "{}: {}\n", options.config, kept.error().text);
+      return kInvalidConfig;
+    }
   }
   for (const std::string& notice : loaded->config->notices) {
     fmt::print(err, "{}: note: {}\n", options.config, notice);

@@ -53,6 +53,18 @@ TEST_F(Check, AValidFileIsZero) {
             file + ": note: auth is required and there is no key: every request is answered 401\n");
 }
 
+TEST_F(Check, AStateFileThatCannotBeIsNamed) {
+  const std::string folder = file_ + "-none";
+  const std::string file = write(std::string(kValid) + "stores: {state: " + folder + "/state}\n");
+  const Checked checked = check_file(file);
+  EXPECT_EQ(checked.code, kInvalidConfig);
+  EXPECT_NE(checked.err.find(file + ": stores.state: cannot use the folder " + folder),
+            std::string::npos)
+      << checked.err;
+  // Beside the configuration there is a folder.
+  EXPECT_EQ(check_file(write(std::string(kValid) + "stores: {state: state}\n")).code, kDone);
+}
+
 TEST_F(Check, PrintShowsOriginsAndMasksSecrets) {
   const Checked checked = check_file(write(kValid), true);
   EXPECT_EQ(checked.code, kDone);

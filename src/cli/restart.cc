@@ -47,6 +47,7 @@ std::string keep_until_restart(const config::Config& in_force, config::Config& w
   keep("server.limits.connections", from.connections, to.connections);
   keep("server.limits.buffered", from.buffered, to.buffered);
   keep("admin.listen", in_force.admin.listen, wanted.admin.listen);
+  keep("stores.state", in_force.state_file, wanted.state_file);
   // A configured token that is taken out stays valid: without it nobody could be told a new one.
   if (wanted.admin.token.empty() && !in_force.admin.token.empty()) {
     named("admin.token");

@@ -17,8 +17,11 @@ TEST(Restart, WhatNeedsOneIsNamedAndStaysAsItWas) {
   wanted.server.connections = 5;
   wanted.server.sync_wait = std::chrono::seconds(3);
   wanted.admin.listen.clear();
+  wanted.state_file = "/other";
   EXPECT_EQ(keep_until_restart(in_force, wanted),
-            "server.listen, server.threads, server.limits.connections, admin.listen");
+            "server.listen, server.threads, server.limits.connections, admin.listen, "
+            "stores.state");
+  EXPECT_EQ(wanted.state_file, "");
   EXPECT_EQ(wanted.server.listen[0].port, 8080);
   EXPECT_EQ(wanted.server.threads, in_force.server.threads);
   EXPECT_EQ(wanted.admin.listen.size(), 1U);

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "admin/admin.h"
+#include "cli/keeper.h"
 #include "cli/main_cli.h"
 #include "cli/pacer.h"
 #include "cli/restart.h"
@@ -29,6 +30,7 @@
 #include "gateway/gateway.h"
 #include "gateway/models.h"
 #include "net/runtime.h"
+#include "stores/file/state_file.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics.h"
 
@@ -103,6 +105,10 @@ class Service {
   Result<void> start_emulators(config::Config& config);
   Result<void> listen(const config::Config& config);
   Result<std::string> reload();
+  /// Reads what a predecessor left, before there is a gateway.
+  Result<void> keep_state(config::Config& config);
+  /// Gives it to the gateway, and writes down what is learned from here on.
+  Result<void> start_keeper();
   void announce(const config::Config& config);
   int drain();
   std::string admin_token(const config::Config& config);
@@ -117,6 +123,9 @@ class Service {
   std::map<std::string, Emulated> emulators_;  ///< by the file that describes them
   std::unique_ptr<gateway::Gateway> gateway_;
   std::unique_ptr<Pacer> pacer_;
+  std::unique_ptr<stores::StateFile> state_file_;  ///< until the keeper has it
+  stores::FoundMemory state_;
+  std::unique_ptr<Keeper> keeper_;
   std::mutex reload_mutex_;
   std::string token_;
   bool token_made_ = false;
@@ -205,9 +214,51 @@ Result<void> Service::listen(const config::Config& config) {
   return {};
 }
 
+Result<void> Service::keep_state(config::Config& config) {
+  if (config.state_file.empty()) return {};
+  auto file = stores::StateFile::open(config.state_file);
+  if (!file) return fail(file.error());
+  auto found = (*file)->read(machine_moment(clock_.wall()));
+  if (!found) return fail(found.error());
+  if (!found->trouble.empty()) {
+    log_.write(telemetry::LogLevel::warn, found->put_aside ? "state_unreadable" : "state_odd",
+               {{"message", std::string_view(found->trouble)}});
+    config.notices.push_back(found->trouble);
+  }
+  state_file_ = std::move(*file);
+  state_ = std::move(*found);
+  return {};
+}
+
+Result<void> Service::start_keeper() {
+  if (state_file_ == nullptr) return {};
+  if (state_.memory) {
+    gateway_->recall(*state_.memory, state_.age);
+    const auto seconds = [](Duration age) {
+      return std::chrono::duration_cast<std::chrono::seconds>(age).count();
+    };
+    log_.write(telemetry::LogLevel::info, "state_recalled",
+               {{"file", std::string_view(state_file_->path())},
+                {"age_s", static_cast<std::int64_t>(seconds(state_.age.at_least))},
+                {"complete", state_.age.complete},
+                {"limits", static_cast<std::int64_t>(state_.memory->meters.size())},
+                {"deployments", static_cast<std::int64_t>(state_.memory->deployments.size())},
+                {"callers", static_cast<std::int64_t>(state_.memory->callers.size())}});
+    state_.memory.reset();
+  }
+  auto& writes = gateway_->meters().state_writes;
+  auto keeper = Keeper::start({std::move(state_file_), [this] { return gateway_->remember(); },
+                               [this] { return machine_moment(clock_.wall()); }, log_,
+                               writes.with({"written"}), writes.with({"failed"})});
+  if (!keeper) return fail(keeper.error());
+  keeper_ = std::move(*keeper);
+  return {};
+}
+
 Result<void> Service::start() {
   auto config = load();
   if (!config) return fail(config.error());
+  if (auto kept = keep_state(**config); !kept) return fail(kept.error());
   token_ = admin_token(**config);
   admin_token_ = std::make_shared<admin::Token>(config::Secret(token_));
   auto runtime = net::Runtime::create(static_cast<std::size_t>((*config)->server.threads));
@@ -229,6 +280,7 @@ Result<void> Service::start() {
   pacer_ = std::move(*pacer);
   admin_parts_ = std::make_unique<admin::AdminParts>(admin::AdminParts{
       *gateway_, registry_, admin_token_, [this] { return reload(); }, version(), commit()});
+  if (auto started = start_keeper(); !started) return fail(started.error());
   if (auto listening = listen(**config); !listening) return fail(listening.error());
   if (auto started = data_->start(); !started) return fail(started.error());
   if (auto started = admin_->start(); !started) return fail(started.error());
@@ -330,6 +382,8 @@ int Service::drain() {
   admin_->stop();
   // Only the loops wake the pacer, and all of them have stopped.
   pacer_.reset();
+  // A successor knows every window exactly, unless a call is still on its way.
+  if (keeper_) keeper_->finish(gateway_->observe(clock_.now()).inflight == 0);
   log_.write(telemetry::LogLevel::info, "stopped", {{"early", early}});
   log_.flush();
   return early ? kFailed : kDone;

@@ -102,6 +102,7 @@ struct Config {
   ClassId default_class;
   std::int32_t max_tenant_labels = 100;  ///< tenants beyond are "other" in metrics
   Policy policy;
+  std::string state_file;               ///< keeps what was learned across restarts; empty: none
   std::vector<std::string> off_models;  ///< of the file, none of whose deployments is on
   std::vector<std::string> notices;     ///< "provider openai is off: …"
 };

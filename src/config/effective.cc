@@ -73,7 +73,8 @@ class Printer {
     line(0, "classes:");
     for (const ClassPolicy& one : policy.classes) print_class(one);
     hierarchy();
-    line(0, "stores: {{state: none, quota: memory, ledger: none}}");
+    line(0, "stores: {{state: {}, quota: memory, ledger: none}}",
+         config_.state_file.empty() ? "none" : quote(config_.state_file));
     line(0, "telemetry: {{log_bodies: false}}");
     return std::move(out_);
   }

@@ -73,6 +73,26 @@ TEST(Faults, OfYamlItself) {
             std::string::npos);
 }
 
+TEST(Faults, OfTheStateFile) {
+  const auto fault = [](std::string_view value) {
+    return faults_of(base("", fmt::format("stores: {{state: {}}}\n", value)));
+  };
+  EXPECT_NE(fault("ledger").find("stores.state: state in the ledger is not in this version; write "
+                                 "a file's path, or none"),
+            std::string::npos)
+      << fault("ledger");
+  EXPECT_NE(fault("/var/lib/").find("stores.state: \"/var/lib/\" is a folder"), std::string::npos);
+  EXPECT_NE(fault("{sqlite: x}").find("stores.state: a map stands where a single value belongs"),
+            std::string::npos);
+  EXPECT_NE(fault("\"a\\nb\"").find("stores.state: the path holds a line break"),
+            std::string::npos);
+  EXPECT_EQ(load_text(base("", "stores: {state: none}\n")).config->state_file, "");
+  EXPECT_EQ(load_text(base("", "stores: {state: /a/state}\n")).config->state_file, "/a/state");
+  EXPECT_EQ(load("stores: {state: state}\n" + base("", ""), "folder/weir.yaml", process_environment)
+                .config->state_file,
+            "folder/state");
+}
+
 TEST(Faults, NestingAndAliasesAreBounded) {
   std::string deep = "a: ";
   for (int i = 0; i < 400; ++i) deep += "[";

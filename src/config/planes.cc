@@ -232,7 +232,34 @@ void build_providers(const Section& root, Config& config, Faults& faults) {
   }
 }
 
+namespace {
+
+/// Where what was learned is kept: beside the configuration, unless the path says where.
+void read_state(const Section& stores, Config& config, Faults& faults) {
+  const std::string path = stores.text("state");
+  if (path == "none") return;
+  const auto wrong = [&](std::string_view message, std::string_view fix) {
+    faults.add(stores.place("state"), stores.path("state"), std::string(message), std::string(fix));
+  };
+  if (path == "ledger") {
+    return wrong("state in the ledger is not in this version", "write a file's path, or none");
+  }
+  if (has_control(path)) {
+    return wrong("the path holds a line break or control byte", "write the path of a file");
+  }
+  if (path.ends_with('/')) {
+    return wrong(fmt::format("{} is a folder", config::quoted(path)), "write the path of a file");
+  }
+  const std::filesystem::path wanted(path);
+  config.state_file = wanted.is_absolute()
+                          ? path
+                          : (std::filesystem::path(config.file).parent_path() / wanted).string();
+}
+
+}  // namespace
+
 void build_planes(const Section& root, Config& config, Faults& faults) {
+  read_state(root.section("stores"), config, faults);
   const Section server = root.section("server");
   const Section limits = server.section("limits");
   Server& plane = config.server;

@@ -649,11 +649,10 @@ constexpr Record kTenantRecord = {"tenant", "A tenant", kTenant};
 
 constexpr Field kStores[] = {
     {.key = "state",
-     .type = Type::anything,
-     .doc = "What was learned, kept across restarts",
-     .fallback = "none",
-     .later = true,
-     .harmless = "none"},
+     .type = Type::text,
+     .doc = "A file that keeps what was learned and what long windows hold across restarts, beside "
+            "this one where the path is relative; none: all of it is forgotten",
+     .fallback = "none"},
     {.key = "quota",
      .type = Type::anything,
      .doc = "Where quota is shared between instances",
@@ -667,8 +666,7 @@ constexpr Field kStores[] = {
      .later = true,
      .harmless = "none"},
 };
-constexpr Record kStoresRecord = {
-    "stores", "What outlives a request; beyond the defaults not in this version", kStores};
+constexpr Record kStoresRecord = {"stores", "What outlives a request", kStores};
 
 constexpr Field kTelemetry[] = {
     {.key = "otlp", .type = Type::url, .doc = "An OpenTelemetry collector", .later = true},

@@ -222,8 +222,8 @@ An invalid file is exit code 3. On a reload it changes nothing.
 - Secrets (`api_key`, `token`) may also stand in a file, named by `api_key_file` or `token_file`;
   one line end at its end is cut. It is read again on each reload, `admin.token` included.
 - A reload takes everything but `server.listen`, `server.threads`, `server.limits` (`sync_wait`
-  excepted) and `admin.listen`: these keep what they were at the start, and the log, the answer to
-  the reload and the notices name those that differ.
+  excepted), `admin.listen` and `stores.state`: these keep what they were at the start, and the log,
+  the answer to the reload and the notices name those that differ.
 - A relative path is looked for beside the configuration file, then in the working directory.
 - Counts are whole numbers, with `k`, `M` or `G` for powers of 1000 (`800k`, `1.5M`, `1e6`). Bytes
   also take `KiB`, `MiB` and `GiB`.

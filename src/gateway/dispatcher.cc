@@ -80,6 +80,7 @@ std::shared_ptr<Mailbox> Dispatcher::make_mailbox(http::Loop& loop) {
 }
 
 void Dispatcher::collect(Core& core, Instant now, Due& due) {
+  due.learned = core.governor.has_learned();
   Instant next = core.governor.next_deadline();
   if (next <= now) {
     core.governor.advance(now, core.events);
@@ -97,6 +98,7 @@ void Dispatcher::collect(Core& core, Instant now, Due& due) {
 }
 
 void Dispatcher::deliver(Due& due) {
+  if (due.learned) learned_.store(true, std::memory_order_relaxed);
   if (!due.events.empty()) {
     // One task for each mailbox, with all its events, in order.
     std::vector<std::pair<std::uint32_t, std::vector<governor::Event>>> batches;
@@ -209,6 +211,13 @@ std::vector<governor::DebtAlarm> Dispatcher::take_debt_alarms() {
   });
 }
 
+std::vector<governor::LearnedNote> Dispatcher::take_learned() {
+  return core_.with([&](Core& core) {
+    learned_.store(false, std::memory_order_relaxed);
+    return core.governor.take_learned();
+  });
+}
+
 void Dispatcher::cancel(CallId call, Instant now) {
   Due due;
   core_.with([&](Core& core) {
@@ -250,6 +259,26 @@ std::shared_ptr<const Plan> Dispatcher::plan() {
 
 void Dispatcher::snapshot(governor::Snapshot& into, Instant now) {
   core_.with([&](Core& core) { core.governor.snapshot(into, now); });
+}
+
+Memory Dispatcher::remember(Instant now) {
+  constexpr std::size_t kRoom = 256;
+  Memory memory;
+  MemoryCursor at;
+  memory.callers.reserve(Memory::kCallers);
+  bool more = true;
+  while (more) {
+    // Room is made without the lock: to move thousands of meters takes a millisecond.
+    if (memory.meters.capacity() - memory.meters.size() < kRoom) {
+      memory.meters.reserve(2 * memory.meters.size() + 2 * kRoom);
+    }
+    more = core_.with([&](Core& core) { return core.governor.remember(memory, at, now); });
+  }
+  return memory;
+}
+
+void Dispatcher::recall(const Memory& memory, const MemoryAge& age, Instant now) {
+  core_.with([&](Core& core) { core.governor.recall(memory, age, now); });
 }
 
 void Dispatcher::drain(bool last) {

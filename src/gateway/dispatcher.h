@@ -90,6 +90,10 @@ class Dispatcher {
   }
   std::vector<governor::DebtAlarm> take_debt_alarms();
 
+  /// The same of what was learned of limits.
+  [[nodiscard]] bool has_learned() const { return learned_.load(std::memory_order_relaxed); }
+  std::vector<governor::LearnedNote> take_learned();
+
   /// The limits of a caller as they stand now. Absent: `plan`, to which the ids belong, is no
   /// longer the one in force.
   std::optional<governor::CallerLimits> caller_limits(NodeId leaf, ProfileId profile,
@@ -103,6 +107,10 @@ class Dispatcher {
   void apply(std::shared_ptr<const Plan> plan, Instant now);
   [[nodiscard]] std::shared_ptr<const Plan> plan();
   void snapshot(governor::Snapshot& into, Instant now);
+  /// What a successor should know, taken in pieces: requests go on between them.
+  Memory remember(Instant now);
+  /// Takes what a predecessor knew, before the first request.
+  void recall(const Memory& memory, const MemoryAge& age, Instant now);
   /// Tells every receiver on its own loop (Receiver::on_drain).
   void drain(bool last);
 
@@ -118,6 +126,7 @@ class Dispatcher {
     std::vector<governor::Event> events;
     std::shared_ptr<const Plan> plan;
     std::optional<Instant> wake;
+    bool learned = false;
   };
 
   /// Collects what fell due and decides whether the pacer must be woken. Called under the lock.
@@ -126,6 +135,7 @@ class Dispatcher {
 
   Guarded<Core> core_;
   std::atomic<bool> debt_alarms_{false};
+  std::atomic<bool> learned_{false};
   Guarded<std::vector<std::shared_ptr<Mailbox>>> mailboxes_;
   Wake wake_;
 };

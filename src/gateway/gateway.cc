@@ -68,6 +68,22 @@ void Gateway::tell_debts() {
   }
 }
 
+void Gateway::tell_learned() {
+  for (const governor::LearnedNote& note : dispatcher_.take_learned()) {
+    const std::string_view what = !note.active ? "guess_dropped" : note.guessed ? "guess" : "limit";
+    log_.write(telemetry::LogLevel::info, "limit_learned",
+               {{"deployment", std::string_view(note.deployment)},
+                {"what", what},
+                {"unit", name(note.rule.unit)},
+                {"window_s", to_seconds(note.rule.window)},
+                {"count", name(note.rule.count)},
+                {"told", note.guessed ? std::int64_t{0} : note.rule.amount},
+                {"before", note.before},
+                {"kept", note.after},
+                {"evidence", note.evidence}});
+  }
+}
+
 std::uint64_t Gateway::next_seed() {
   constexpr std::uint64_t kStep = 0xd1342543de82ef95ULL;
   return seed_.fetch_add(kStep, std::memory_order_relaxed);

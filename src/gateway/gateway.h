@@ -63,8 +63,18 @@ class Gateway {
   /// The governor's state; the gauges of the metrics are set to it.
   governor::Snapshot observe(Instant now);
 
+  /// What a successor should know. It may take some milliseconds, but holds up nobody for longer
+  /// than a piece of it takes.
+  Memory remember() { return dispatcher_.remember(clock_.now()); }
+  /// Takes what a predecessor knew, before the first handler is made.
+  void recall(const Memory& memory, const MemoryAge& age) {
+    dispatcher_.recall(memory, age, clock_.now());
+  }
+
   /// Counts and logs the tenants whose calls cost more than they were charged at admission.
   void tell_debts();
+  /// Logs what was learned of providers' limits.
+  void tell_learned();
 
   Dispatcher& dispatcher() { return dispatcher_; }
   Meters& meters() { return meters_; }

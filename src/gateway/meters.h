@@ -48,6 +48,7 @@ class Meters {
   telemetry::Family<telemetry::Counter>& accept_failures;
   telemetry::Family<telemetry::Counter>& observed;
   telemetry::Family<telemetry::Counter>& reloads;
+  telemetry::Family<telemetry::Counter>& state_writes;
   telemetry::Family<telemetry::Histogram>& pacer_lateness;
   telemetry::Family<telemetry::Gauge>& build_info;
 

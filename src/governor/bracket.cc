@@ -34,6 +34,9 @@ constexpr Duration kProbeMost = std::chrono::minutes(30);
 constexpr double kProbeShare = 0.0008;
 constexpr Duration kConsentLeast = std::chrono::milliseconds(100);
 constexpr Duration kConsentMost = std::chrono::minutes(2);
+// What a predecessor learned this long ago may not hold any more; later it is not worth a thought.
+constexpr Duration kStale = std::chrono::hours(1);
+constexpr Duration kForgotten = std::chrono::hours(24 * 30);
 // An account that refuses everything is asked this seldom at most.
 constexpr Duration kPauseMost = std::chrono::minutes(1);
 
@@ -202,6 +205,45 @@ bool Bracket::refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Dura
   }
   drain_to(probing ? kCanaryOfProbe : kCanaries.front(), now);
   return true;
+}
+
+std::optional<RememberedLimit> Bracket::remember(Instant now) const {
+  if (mode_ == Mode::open) return std::nullopt;
+  RememberedLimit limit;
+  limit.kept = kept_;
+  limit.most = most_;
+  limit.lump = lump_;
+  if (refused_at_ != kDawn) limit.refused_ago = saturating_sub(now, refused_at_);
+  limit.probe_every = probe_every_;
+  limit.probe_next = probe_next_;
+  if (mode_ == Mode::hold) limit.probe_in = std::max(Duration{0}, saturating_sub(probe_at_, now));
+  limit.found = mode_ == Mode::hold || mode_ == Mode::probe;
+  if (limit.found) return limit;
+  // Somewhere above what passed last. After all of the window had to empty first, the account was
+  // closed, and only what it held then says something of its limit.
+  const bool closed = static_cast<double>(amount_) <= static_cast<double>(top_) * kClosed;
+  const bool drained = mode_ == Mode::drain;
+  limit.kept = drained ? (closed ? top_ : amount_) : most_;
+  return limit;
+}
+
+void Bracket::recall(const RememberedLimit& limit, Duration age, Instant now) {
+  if (age >= kForgotten || limit.kept <= 0 || limit.kept >= told_) return;
+  most_ = std::clamp<std::int64_t>(limit.most, 0, told_);
+  lump_ = std::clamp<std::int64_t>(limit.lump, 1, told_);
+  probe_every_ = std::clamp(limit.probe_every, kProbeLeast, kProbeMost);
+  const Duration soon = std::max(window_ / 4, kProbeSoon);
+  const bool doubtful = !limit.found || age >= kStale;
+  probe_next_ = doubtful ? soon : std::clamp(limit.probe_next, soon, probe_every_);
+  if (limit.refused_ago != kForever && limit.refused_ago >= Duration{0}) {
+    refused_at_ = saturating_add(saturating_add(now, -limit.refused_ago), -age);
+  }
+  hold(static_cast<double>(limit.kept), now);
+  const Duration left = std::clamp(limit.probe_in, Duration{0}, kProbeMost);
+  // For a window its sums are of charges that are known in part only: asked before, a refusal would
+  // be taken for more than it says.
+  const Duration wait = doubtful ? Duration{0} : left - std::clamp(age, Duration{0}, kStale);
+  probe_at_ = saturating_add(now, std::max(wait, window_));
 }
 
 void Bracket::roll(bool wanted, Instant now) {

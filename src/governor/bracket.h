@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "weir/memory.h"
 #include "weir/time.h"
 
 namespace weir::governor {
@@ -35,6 +37,11 @@ class Bracket {
   /// Whether the sum should rise faster than the limit alone asks for.
   [[nodiscard]] bool climbs() const { return mode_ == Mode::climb || mode_ == Mode::probe; }
   [[nodiscard]] bool probes() const { return mode_ == Mode::probe; }
+  /// The limit as it is held to, where it is not being looked for.
+  [[nodiscard]] std::optional<std::int64_t> settled() const {
+    if (mode_ != Mode::open && mode_ != Mode::hold) return std::nullopt;
+    return kept_;
+  }
   /// Whether a window has not passed yet since it was refused last.
   [[nodiscard]] bool unsettled(Instant now) const {
     return refused_at_ != kDawn && saturating_sub(now, refused_at_) < window_;
@@ -60,6 +67,12 @@ class Bracket {
   bool refused(std::int64_t sum, std::int64_t cost, Instant sent_at, Duration latency, Instant now);
   /// Lets time pass. `wanted`: somebody waits for this limit.
   void roll(bool wanted, Instant now);
+
+  /// What is known of the limit; nothing where no refusal has said anything.
+  [[nodiscard]] std::optional<RememberedLimit> remember(Instant now) const;
+  /// Takes what a predecessor knew, `age` ago. Older than an hour it is asked about again soon,
+  /// and older than thirty days it is not taken.
+  void recall(const RememberedLimit& limit, Duration age, Instant now);
 
  private:
   enum class Mode : std::uint8_t { open, hold, drain, probe, climb };

@@ -23,6 +23,9 @@ constexpr double kDebtDecay = 0.99;
 constexpr double kDebtCalls = 50;
 constexpr double kDebtRaised = 1.5;
 constexpr double kDebtOver = 1.2;
+// What a predecessor says cannot be more.
+constexpr double kTokensMost = 1e9;
+constexpr double kSumMost = 1e15;
 
 }  // namespace
 
@@ -66,6 +69,51 @@ bool EstimateLevel::Debt::update(double charged_now, double settled_now, double 
   }
   raised = calls >= kDebtCalls && settled > charged * kDebtRaised;
   return raised;
+}
+
+RememberedCalls EstimateLevel::remember() const {
+  RememberedCalls calls;
+  calls.mean = mean_;
+  calls.weight = weight_;
+  calls.variance = variance_;
+  calls.bytes = bytes_;
+  calls.tokens = tokens_;
+  calls.cached = cached_;
+  calls.cacheable = cacheable_;
+  calls.distrust = distrust_;
+  calls.factor = factor_.value();
+  calls.answers = answers_;
+  calls.buckets = sketch_.remember();
+  calls.believed_mean = remembered_.mean;
+  calls.believed_variance = remembered_.variance;
+  calls.believed_tokens_per_byte = remembered_.tokens_per_byte;
+  calls.believed_cached_ratio = remembered_.cached_ratio;
+  return calls;
+}
+
+void EstimateLevel::recall(const RememberedCalls& calls) {
+  const auto held = [](double value, double most) {
+    return value > 0 ? std::min(value, most) : 0.0;
+  };
+  mean_ = held(calls.mean, kTokensMost);
+  weight_ = held(calls.weight, 1 / (1 - kCallDecay));
+  variance_ = held(calls.variance, kTokensMost * kTokensMost);
+  bytes_ = held(calls.bytes, kSumMost);
+  tokens_ = held(calls.tokens, kSumMost);
+  // A ratio outside these bounds is not text, wherever it comes from.
+  if (bytes_ < tokens_ * 0.1 || bytes_ > tokens_ * 100) bytes_ = tokens_ = 0;
+  cacheable_ = held(calls.cacheable, kSumMost);
+  cached_ = held(calls.cached, cacheable_);
+  distrust_ = held(calls.distrust, 1);
+  factor_.recall(calls.factor);
+  sketch_.recall(calls.buckets);
+  answers_ = std::clamp<std::int64_t>(calls.answers, 0, std::int64_t{1} << 40U);
+  // Without a sketch nothing is known of quantiles.
+  if (sketch_.count() == 0) answers_ = 0;
+  remembered_.mean = held(calls.believed_mean, kTokensMost);
+  remembered_.variance = held(calls.believed_variance, kTokensMost * kTokensMost);
+  remembered_.tokens_per_byte = held(calls.believed_tokens_per_byte, 10);
+  remembered_.cached_ratio = held(calls.believed_cached_ratio, 1);
 }
 
 void EstimateLevel::learn(const Learned& one, double predicted_p95, bool witness) {

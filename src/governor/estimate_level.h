@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "governor/quantile_sketch.h"
+#include "weir/memory.h"
 
 namespace weir::governor {
 
@@ -67,6 +68,11 @@ class EstimateLevel {
   /// `predicted_p95`: what this level had said of the quantile, per choice. `witness`: the level
   /// is that of many, where one who lies does not make all others liars.
   void learn(const Learned& one, double predicted_p95, bool witness);
+
+  /// Everything but the debts, which show again by themselves.
+  [[nodiscard]] RememberedCalls remember() const;
+  /// Takes what another knew; what cannot be is held in range.
+  void recall(const RememberedCalls& calls);
 
   /// The decayed sums of what was charged and of what it turned out to be.
   struct Debt {

@@ -25,6 +25,11 @@ class EstimateTable {
   /// The level of a key, made if need be, and marked as used.
   EstimateLevel& take(std::uint64_t key);
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  /// The `index`-th of them, in no order: its key.
+  [[nodiscard]] std::uint64_t key_at(std::size_t index) const { return entries_[index].key; }
+  [[nodiscard]] const EstimateLevel& level_at(std::size_t index) const {
+    return entries_[index].level;
+  }
 
  private:
   struct Entry {

@@ -231,6 +231,22 @@ DebtNote Estimator::learn(const Demand& demand, const Asked& asked, const Cost& 
   return note;
 }
 
+void Estimator::remember(RememberedDeployment& deployment) const {
+  deployment.calls = whole_.remember();
+  deployment.tokens_per_event = tokens_per_event_;
+}
+
+void Estimator::recall(const RememberedDeployment& deployment) {
+  EstimateLevel level = whole_;
+  level.recall(deployment.calls);
+  // It is the level above which there is none: without a ratio it could estimate nothing.
+  if (level.own_belief().tokens_per_byte <= 0) return;
+  whole_ = level;
+  if (deployment.tokens_per_event > 0) {
+    tokens_per_event_ = std::clamp(deployment.tokens_per_event, 0.01, 1000.0);
+  }
+}
+
 EstimateView Estimator::view() const {
   EstimateView view;
   const EstimateLevel::Belief belief = whole_.own_belief();

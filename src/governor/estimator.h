@@ -67,6 +67,10 @@ class Estimator {
   DebtNote learn(const Demand& demand, const Asked& asked, const Cost& cost, const Usage& usage,
                  std::int64_t events);
 
+  /// What is known of the deployment's calls, into `deployment`.
+  void remember(RememberedDeployment& deployment) const;
+  void recall(const RememberedDeployment& deployment);
+
   [[nodiscard]] EstimateView view() const;
   /// The quantile of 95 % of one caller's answers, per choice.
   [[nodiscard]] double p95_of(const Asked& asked) const;

@@ -267,6 +267,7 @@ void Governor::Impl::sent(CallId id, Instant now) {
   Record* record = find(id);
   if (record == nullptr) return sent_late(id, now);
   if (record->state != State::granted || record->progressed.sent) return;
+  ++revision_;
   lease_remove(id.slot);
   record->progressed.sent = true;
   record->progressed.sent_at = now;
@@ -331,6 +332,7 @@ Estimate Governor::Impl::estimate(DeploymentId deployment, const Demand& demand)
 
 void Governor::Impl::apply(std::shared_ptr<const Policy> policy, Instant now) {
   now = tick(now);
+  ++revision_;
   const std::shared_ptr<Terms> old = terms_;
   // What waits is taken out first, in order, and lines up again under the new policy.
   for (Lane& lane : lanes_) {
@@ -460,6 +462,9 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
       MeterView& out = view.meters[shown++];
       out.guessed = belief.guessed;
       out.evidence = belief.score;
+      out.refused_ago =
+          belief.refused_at == kDawn ? kForever : saturating_sub(now, belief.refused_at);
+      out.recalled = ref.shared->recalled;
       out.kept = meter.bracket() != nullptr ? meter.bracket()->amount() : meter.rule().amount;
       out.rule = meter.rule();
       out.used = meter.used(now);
@@ -515,8 +520,16 @@ CallerLimits Governor::caller_limits(NodeId leaf, ProfileId profile, Instant now
   return impl_->caller_limits(leaf, profile, now);
 }
 void Governor::snapshot(Snapshot& into, Instant now) const { impl_->snapshot(into, now); }
+bool Governor::remember(Memory& into, MemoryCursor& at, Instant now) const {
+  return impl_->remember(into, at, now);
+}
+void Governor::recall(const Memory& memory, const MemoryAge& age, Instant now) {
+  impl_->recall(memory, age, now);
+}
 bool Governor::has_debt_alarms() const { return impl_->has_debt_alarms(); }
 std::vector<DebtAlarm> Governor::take_debt_alarms() { return impl_->take_debt_alarms(); }
+bool Governor::has_learned() const { return impl_->has_learned(); }
+std::vector<LearnedNote> Governor::take_learned() { return impl_->take_learned(); }
 const Policy& Governor::policy() const { return impl_->policy(); }
 
 }  // namespace weir::governor

@@ -81,6 +81,24 @@ std::int64_t GrowthLimit::most(Duration guard) const {
   return value >= 9.2e18 ? INT64_MAX : static_cast<std::int64_t>(value);
 }
 
+std::optional<RememberedGrowth> GrowthLimit::remember(Instant now) const {
+  if (floor_part_ >= 1 && ratio_part_ >= 1) return std::nullopt;
+  RememberedGrowth growth{floor_part_, ratio_part_, kForever};
+  if (refused_at_ != kDawn) growth.refused_ago = saturating_sub(now, refused_at_);
+  return growth;
+}
+
+void GrowthLimit::recall(const RememberedGrowth& growth, Duration age, Instant now) {
+  const auto part = [](double value) {
+    return value >= kPartLeast && value < 1 ? value : value < kPartLeast ? kPartLeast : 1.0;
+  };
+  floor_part_ = part(growth.floor_part);
+  ratio_part_ = part(growth.ratio_part);
+  // From here on a part of it comes back with time.
+  const Duration ago = growth.refused_ago == kForever ? Duration{0} : growth.refused_ago;
+  refused_at_ = saturating_add(saturating_add(now, -std::max(ago, Duration{0})), -age);
+}
+
 void GrowthLimit::refused(std::int64_t sum, Duration guard, Instant now) {
   refused_at_ = now;
   const double wanted = kBelowRefused * static_cast<double>(std::max<std::int64_t>(sum - 1, 1));

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "governor/window_meter.h"
+#include "weir/memory.h"
 #include "weir/rule.h"
 #include "weir/time.h"
 
@@ -40,6 +42,10 @@ class GrowthLimit {
   [[nodiscard]] Instant looks_again() const { return next_; }
   /// The provider refused what made the sum `sum`.
   void refused(std::int64_t sum, Duration guard, Instant now);
+  /// What refusals have taken of the rule; nothing where none did.
+  [[nodiscard]] std::optional<RememberedGrowth> remember(Instant now) const;
+  /// Takes what a predecessor knew, `age` ago.
+  void recall(const RememberedGrowth& growth, Duration age, Instant now);
 
  private:
   struct Sample {

@@ -37,8 +37,12 @@ class Governor::Impl {
   [[nodiscard]] Estimate estimate(DeploymentId deployment, const Demand& demand) const;
   [[nodiscard]] CallerLimits caller_limits(NodeId leaf, ProfileId profile, Instant now);
   void snapshot(Snapshot& into, Instant now);
+  bool remember(Memory& into, MemoryCursor& at, Instant now);
+  void recall(const Memory& memory, const MemoryAge& age, Instant now);
   [[nodiscard]] bool has_debt_alarms() const { return !debt_alarms_.empty(); }
   std::vector<DebtAlarm> take_debt_alarms() { return std::exchange(debt_alarms_, {}); }
+  [[nodiscard]] bool has_learned() const { return !learned_.empty(); }
+  std::vector<LearnedNote> take_learned() { return std::exchange(learned_, {}); }
   [[nodiscard]] const Policy& policy() const { return *terms_->policy; }
 
  private:
@@ -237,9 +241,23 @@ class Governor::Impl {
   void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
   void learn_headers(const Record& record, const Signal& signal, Instant now);
   void learn_acceptance(Record& record, Instant now);
+  /// Tells of it if something was learned of the limit.
+  void note_learned(const Record& record, const MeterRef& ref);
   /// False: nothing that is known or guessed has to do with the refusal.
   bool learn_refusal(DeploymentTerms& deployment, const Signal& signal, Record& record,
                      Instant now);
+
+  // recall.cc
+  [[nodiscard]] RememberedDeployment remember_deployment(std::size_t index) const;
+  void remember_caller(Memory& into, std::size_t index) const;
+  static void recall_deployment(const RememberedDeployment& from, const DeploymentTerms& deployment,
+                                const MemoryAge& age, Instant now);
+  static void recall_meter(const RememberedMeter& from, const MeterRef& ref,
+                           const DeploymentTerms& deployment, const MemoryAge& age, Instant now);
+  static void recall_limit(const RememberedMeter& from, const MeterRef& ref, const MemoryAge& age,
+                           Instant now);
+  static std::int64_t may_have_left(const DeploymentTerms& deployment, const Rule& rule,
+                                    Duration time);
 
   template <class Visit>
   static bool each_own(const Terms& terms, const Call& call, Visit&& visit);
@@ -254,6 +272,7 @@ class Governor::Impl {
   std::int64_t queued_ = 0;
   std::int64_t inflight_ = 0;
   std::uint64_t next_seq_ = 1;
+  std::uint64_t revision_ = 0;  // of what is remembered
 
   std::deque<Lane> lanes_;
   std::vector<std::uint32_t> free_lanes_;
@@ -268,6 +287,7 @@ class Governor::Impl {
   std::vector<CallId> doomed_;  // queued calls whose profile a reload took away
   std::vector<std::shared_ptr<DeploymentState>> states_;
   std::vector<DebtAlarm> debt_alarms_;
+  std::vector<LearnedNote> learned_;
   std::vector<Tombstone> tombstones_;
   std::size_t next_tombstone_ = 0;
 };

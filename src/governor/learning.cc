@@ -32,6 +32,9 @@ constexpr double kMetMemory = 0.02;
 constexpr double kUnnamedMost = 0.08;
 constexpr double kUnnamedMemory = 0.02;
 constexpr Duration kShort = std::chrono::seconds(1);
+// A limit that moved by less is not told of, and no more changes than these wait to be told.
+constexpr double kMoved = 0.03;
+constexpr std::size_t kNotes = 64;
 
 struct Suspect {
   const MeterRef* ref = nullptr;
@@ -60,6 +63,7 @@ bool window_suits(const MeterRef& ref, Limiter limiter) {
 
 void drop(const MeterRef& ref, Instant now) {
   ref.shared->belief.active = false;
+  ref.shared->recalled = false;
   ref.meter().forget_learned(now);
 }
 
@@ -117,12 +121,34 @@ void Governor::Impl::learn_acceptance(Record& record, Instant now) {
     const bool met = ref.meter().bracket()->explains(standing);
     belief.met += ((met ? 1.0 : 0.0) - belief.met) * kMetMemory;
     ref.meter().accepted(standing, record.progressed.sent_at, now);
+    note_learned(record, ref);
     if (!belief.guessed || !belief.active) continue;
     if (saturating_sub(now, belief.refused_at) < belief.trusted) continue;
     // Long without a refusal: it may have been wrong. One refusal brings it back, for longer.
     drop(ref, now);
+    note_learned(record, ref);
     belief.trusted = std::min<Duration>(belief.trusted * 2, std::chrono::hours(24));
   }
+}
+
+void Governor::Impl::note_learned(const Record& record, const MeterRef& ref) {
+  Metered& metered = *ref.shared;
+  const Belief& belief = metered.belief;
+  const Bracket* bracket = metered.meter.bracket();
+  if (bracket == nullptr) return;
+  const std::int64_t told = metered.meter.rule().amount;
+  const std::int64_t before = metered.noted > 0 ? metered.noted : told;
+  const std::int64_t after = bracket->settled().value_or(before);
+  const bool turned = belief.guessed && belief.active != metered.noted_active;
+  const double moved = std::abs(static_cast<double>(after - before));
+  if (!turned && moved < kMoved * static_cast<double>(std::max<std::int64_t>(before, 1))) return;
+  if (!turned && belief.guessed && !belief.active) return;
+  metered.noted = after;
+  metered.noted_active = belief.active;
+  if (learned_.size() >= kNotes) return;
+  learned_.push_back({record.terms->policy->deployments[record.deployment].name,
+                      metered.meter.rule(), belief.guessed, belief.active, before, after,
+                      belief.score});
 }
 
 bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& signal,
@@ -197,10 +223,14 @@ bool Governor::Impl::learn_refusal(DeploymentTerms& deployment, const Signal& si
   state.decreased_at = now;
   chosen.ref->shared->belief.active = true;
   chosen.ref->shared->belief.refused_at = now;
+  chosen.ref->shared->recalled = false;
   const std::int64_t standing =
       saturating_add(record.standing[chosen.index], chosen.ref->meter().others(now));
   chosen.ref->meter().refused(standing, cost_of(*chosen.ref), record.progressed.sent_at,
                               state.refusals_take, now);
+  for (std::size_t i = 0; i < learned_rules(deployment); ++i) {
+    note_learned(record, deployment.rules[i]);
+  }
   return true;
 }
 

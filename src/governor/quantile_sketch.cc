@@ -86,6 +86,31 @@ double QuantileSketch::quantile(double share) const {
   return stands_for(kBuckets - 1);
 }
 
+std::vector<std::pair<std::uint16_t, std::uint16_t>> QuantileSketch::remember() const {
+  std::vector<std::pair<std::uint16_t, std::uint16_t>> buckets;
+  buckets.reserve(static_cast<std::size_t>(
+      std::count_if(counts_.begin(), counts_.end(), [](std::uint16_t each) { return each > 0; })));
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    if (counts_[i] > 0) buckets.emplace_back(static_cast<std::uint16_t>(i), counts_[i]);
+  }
+  return buckets;
+}
+
+void QuantileSketch::recall(const std::vector<std::pair<std::uint16_t, std::uint16_t>>& buckets) {
+  *this = QuantileSketch();
+  for (const auto& [bucket, count] : buckets) {
+    if (bucket >= kBuckets || total_ + count >= kHalveAt) continue;
+    counts_[bucket] = static_cast<std::uint16_t>(counts_[bucket] + count);
+    total_ += count;
+  }
+  upto_ = counts_[0];
+  settle();
+}
+
+void ConformalFactor::recall(double factor) {
+  factor_ = factor > 0 ? std::clamp(factor, 1 / kFactorMost, kFactorMost) : 1;
+}
+
 void ConformalFactor::learn(bool missed) {
   static const double up = std::exp(kStep * (1 - kMisses));
   static const double down = std::exp(-kStep * kMisses);

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace weir::governor {
 
@@ -31,6 +33,10 @@ class QuantileSketch {
   /// Any quantile, `share` of 0 to 1; 0 if nothing was added. Walks the buckets.
   [[nodiscard]] double quantile(double share) const;
   [[nodiscard]] std::uint32_t count() const { return total_; }
+  /// Which bucket holds how many; the empty ones are left out.
+  [[nodiscard]] std::vector<std::pair<std::uint16_t, std::uint16_t>> remember() const;
+  /// Takes what another held. What no sketch can hold is left out.
+  void recall(const std::vector<std::pair<std::uint16_t, std::uint16_t>>& buckets);
 
  private:
   void settle();
@@ -56,6 +62,8 @@ class ConformalFactor {
   static constexpr double kMisses = 0.05;
   void learn(bool missed);
   [[nodiscard]] double value() const { return factor_; }
+  /// Takes the factor of another; it is held in its bounds.
+  void recall(double factor);
 
  private:
   double factor_ = 1;

@@ -362,6 +362,7 @@ std::int64_t RuleMeter::limit(Instant now) const {
 }
 
 double RuleMeter::assumed_full() const {
+  if (assumed_) return static_cast<double>(*assumed_);
   return static_cast<double>(capacity()) * (1 - std::clamp(settings_.start_level, 0.0, 1.0));
 }
 
@@ -374,7 +375,8 @@ double RuleMeter::cut_share() const {
 std::int64_t RuleMeter::phantom(Instant now) const {
   const Duration window = settings_.rule.window;
   const Rule& rule = settings_.rule;
-  if (settings_.start_level >= 1 || bucket() || growth_ || window <= Duration{0}) return 0;
+  if (settings_.start_level >= 1 || assumed_ == 0 || bucket() || growth_) return 0;
+  if (window <= Duration{0}) return 0;
   const double passed =
       nanoseconds(saturating_sub(now, saturating_add(start_, guard(now)))) / nanoseconds(window);
   if (passed >= 1) return 0;

@@ -13,6 +13,7 @@
 #include "governor/others.h"
 #include "governor/pacer.h"
 #include "governor/window_meter.h"
+#include "weir/memory.h"
 #include "weir/rule.h"
 #include "weir/time.h"
 
@@ -123,6 +124,18 @@ class RuleMeter {
   /// It was refused. False: that says nothing new.
   bool refused(std::int64_t standing, std::int64_t amount, Instant sent_at, Duration latency,
                Instant now);
+  /// What its window holds and what was learned of its limit, into `meter`.
+  void remember(RememberedMeter& meter, Instant now);
+  /// Takes what a predecessor had learned, before its first call.
+  void recall_learned(const RememberedMeter& meter, Duration age, Instant now);
+  /// Takes what a predecessor's window held, before its first call, instead of what is assumed of
+  /// an unknown one. `unseen`: what may have been charged after the memory was taken.
+  void recall_charges(const RememberedMeter& meter, Duration age, std::int64_t unseen, Instant now);
+  /// The same of a window that may have filled up since the memory was taken: what is known leaves
+  /// when it is due, what could have been sent in `unseen` at the pace is held for a whole window,
+  /// and the rest of the limit is assumed to be taken as without a memory.
+  void recall_open_end(const RememberedMeter& meter, Duration age, Duration unseen, Instant now);
+
   /// The measured spread of the network delay.
   void set_spread(Duration spread) { spread_ = spread; }
   /// How much output a call in flight produces in a second, on average.
@@ -184,6 +197,8 @@ class RuleMeter {
   [[nodiscard]] double assumed_full() const;
   [[nodiscard]] double cut_share() const;
   [[nodiscard]] std::int64_t phantom(Instant now) const;
+  /// What is assumed of the time before the start, as charges that leave no sooner than that does.
+  void remember_phantom(std::vector<RememberedCharge>& charges, Instant now) const;
   [[nodiscard]] Instant phantom_at_most(std::int64_t level, Instant now) const;
   [[nodiscard]] double margin() const { return margin_; }
   [[nodiscard]] double shrink(Instant now) const;
@@ -204,6 +219,9 @@ class RuleMeter {
   Duration guard_most_{0};
   bool bucket_kept_ = false;
   Instant start_;
+  // What is assumed to be in the window at the start beyond what is known; nothing: what the start
+  // level says.
+  std::optional<std::int64_t> assumed_;
   WindowMeter log_;
   std::unique_ptr<CounterMirror> counter_;  // of a rule that is kept by a sliding counter
   Pacer bucket_;

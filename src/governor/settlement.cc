@@ -163,6 +163,7 @@ void Governor::Impl::release_own(Record& record, const Actual& actual, Instant n
 }
 
 void Governor::Impl::finish(std::uint32_t slot, const Actual& actual, Instant now) {
+  ++revision_;
   Record& record = calls_[slot];
   lease_remove(slot);
   DeploymentTerms& deployment = record.terms->deployments[record.deployment];
@@ -375,6 +376,7 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   const bool throttled = signal.kind == SignalClass::rate_limited;
   const bool busy = throttled || signal.kind == SignalClass::overloaded;
   if (throttled) ++state.rejections;
+  ++revision_;
 
   if (throttled) decrease(deployment, signal, record, now);
   if (busy && signal.retry_after) {

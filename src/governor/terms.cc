@@ -59,6 +59,13 @@ std::uint64_t hash_of(std::string_view kind, std::string_view text) {
   return hash == 0 ? 1 : hash;
 }
 
+// Part of a meter's name, which people may read: "60s".
+std::string window_text(Duration window) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(window);
+  if (seconds == window) return std::to_string(seconds.count()) + "s";
+  return std::to_string(window.count()) + "ns";
+}
+
 std::string node_owner(const NodePolicy& node) {
   return "node|" + std::string(name(node.kind)) + "|" + node.name;
 }
@@ -123,7 +130,7 @@ MeterRef Registry::bind(const std::string& owner, const MeterSettings& settings,
   key += '|';
   key += name(settings.rule.unit);
   key += '|';
-  key += std::to_string(settings.rule.window.count());
+  key += window_text(settings.rule.window);
   // Two rules of one owner may differ in their amounts only: the second has a meter of its own.
   const int copy = taken[key]++;
   if (copy > 0) key += '#' + std::to_string(copy);
@@ -137,6 +144,7 @@ MeterRef Registry::bind(const std::string& owner, const MeterSettings& settings,
     ref.shared->waiters = Waiters{};
   } else {
     ref.shared = std::make_shared<Metered>(settings, now);
+    ref.shared->name = key;
     slot = ref.shared;
   }
   ref.claim = Claim{settings.rule.unit, settings.rule.count, settings.side};
@@ -175,6 +183,8 @@ void Registry::bind_guesses(const DeploymentPolicy& from, std::size_t index,
       belief.active = false;
       belief.score = prior;
       belief.amount = rule.amount;
+      ref.shared->noted = 0;
+      ref.shared->noted_active = false;
     }
     ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(index));
     ref.gates = !deployment.observe;

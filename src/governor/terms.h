@@ -11,6 +11,7 @@
 #include "governor/estimator.h"
 #include "governor/rule_meter.h"
 #include "weir/decision.h"
+#include "weir/memory.h"
 #include "weir/policy.h"
 
 namespace weir::governor {
@@ -40,6 +41,10 @@ struct Belief {
 struct Metered {
   Metered(const MeterSettings& settings, Instant now) : meter(settings, now) {}
   RuleMeter meter;
+  std::string name;           ///< "deployment|chat-1|requests|60s", the same in every process
+  std::int64_t noted = 0;     ///< the limit as it was last told of; 0: as the rule has it
+  bool noted_active = false;  ///< of a guess
+  bool recalled = false;      ///< what is known of its limit, a predecessor has learned
   /// Where something is only observed: the same rule as it would stand if it were enforced, without
   /// the observed calls that it would have refused. What is said of an observed call is read here,
   /// so that one which got through beyond the limit says nothing of those after it. Once made it
@@ -72,6 +77,8 @@ class Jitter {
  public:
   void sample(Duration round_trip, Instant now);
   [[nodiscard]] Duration spread() const;
+  void remember(RememberedDeployment& deployment) const;
+  void recall(const RememberedDeployment& deployment, Instant now);
 
  private:
   struct Range {
@@ -167,6 +174,10 @@ struct Terms {
 class Registry {
  public:
   std::shared_ptr<Terms> build(std::shared_ptr<const Policy> policy, Instant now);
+  /// The meter that follows in the order of the names, null after the last one; `after` becomes
+  /// its name.
+  [[nodiscard]] std::shared_ptr<Metered> next_meter(std::string& after) const;
+  [[nodiscard]] EstimateTable& callers() const { return *callers_; }
 
  private:
   MeterRef bind(const std::string& owner, const MeterSettings& settings, Instant now,

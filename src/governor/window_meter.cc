@@ -77,6 +77,26 @@ Instant WindowMeter::empties(Duration guard) const {
   return saturating_add(saturating_add(at(count_ - 1).last, window_), guard);
 }
 
+std::vector<RememberedCharge> WindowMeter::remember(std::int64_t most, Instant now) const {
+  std::vector<RememberedCharge> charges;
+  const Duration together = window_ / std::max<std::int64_t>(most - 1, 1);
+  Instant first = kDawn;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Entry& entry = at(i);
+    if (entry.amount <= 0) continue;
+    const Duration age = std::max(Duration{0}, saturating_sub(now, entry.last));
+    if (!charges.empty() && saturating_sub(entry.last, first) <= together) {
+      charges.back().age = age;
+      charges.back().amount += entry.amount;
+      continue;
+    }
+    if (charges.capacity() == 0) charges.reserve(static_cast<std::size_t>(most) + 2);
+    charges.push_back({age, entry.amount});
+    first = entry.first;
+  }
+  return charges;
+}
+
 void WindowMeter::grow() {
   std::vector<Entry> larger(std::max<std::size_t>(ring_.size() * 2, 16));
   for (std::size_t i = 0; i < count_; ++i) larger[i] = at(i);

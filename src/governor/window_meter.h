@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "weir/memory.h"
 #include "weir/time.h"
 
 namespace weir::governor {
@@ -37,6 +38,11 @@ class WindowMeter {
   /// When the log is empty if nothing is added; kDawn if it is.
   [[nodiscard]] Instant empties(Duration guard) const;
   [[nodiscard]] std::size_t entries() const { return count_; }
+  /// The amount that leaves next.
+  [[nodiscard]] std::int64_t oldest() const { return count_ > 0 ? at(0).amount : 0; }
+  /// What is in it, oldest first, in at most about `most` pieces (>= 1): what is put together
+  /// counts as charged when the last of it was.
+  [[nodiscard]] std::vector<RememberedCharge> remember(std::int64_t most, Instant now) const;
 
  private:
   struct Entry {

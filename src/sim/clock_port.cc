@@ -53,6 +53,10 @@ class ClockPort final : public GovernorPort {
   void snapshot(governor::Snapshot& into, Instant now) const override {
     inner_->snapshot(into, shown(now));
   }
+  [[nodiscard]] Memory remember(Instant now) const override { return inner_->remember(shown(now)); }
+  void recall(const Memory& memory, const MemoryAge& age, Instant now) override {
+    inner_->recall(memory, age, shown(now));
+  }
 
  private:
   [[nodiscard]] Instant shown(Instant now) const {

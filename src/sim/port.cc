@@ -34,6 +34,17 @@ void DirectPort::snapshot(governor::Snapshot& into, Instant now) const {
   governor_.snapshot(into, now);
 }
 
+Memory DirectPort::remember(Instant now) const {
+  Memory memory;
+  MemoryCursor at;
+  while (governor_.remember(memory, at, now)) {
+  }
+  return memory;
+}
+void DirectPort::recall(const Memory& memory, const MemoryAge& age, Instant now) {
+  governor_.recall(memory, age, now);
+}
+
 MakePort direct_port() {
   return [](std::shared_ptr<const Policy> policy, std::uint64_t seed, Instant now) {
     return std::make_unique<DirectPort>(std::move(policy), seed, now);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "weir/governor.h"
+#include "weir/memory.h"
 #include "weir/policy.h"
 
 namespace weir::sim {
@@ -28,6 +29,10 @@ class GovernorPort {
   virtual governor::Settled settle(CallId call, const Settlement& settlement, Instant now) = 0;
   virtual void cancel(CallId call, Instant now) = 0;
   virtual void snapshot(governor::Snapshot& into, Instant now) const = 0;
+  /// What a successor should know; a port without a governor knows nothing.
+  [[nodiscard]] virtual Memory remember(Instant /*now*/) const { return {}; }
+  /// Takes what a predecessor knew, before the first call.
+  virtual void recall(const Memory& /*memory*/, const MemoryAge& /*age*/, Instant /*now*/) {}
 };
 
 /// Makes the governor of a run, and again after a restart.
@@ -49,6 +54,8 @@ class DirectPort : public GovernorPort {
   governor::Settled settle(CallId call, const Settlement& settlement, Instant now) override;
   void cancel(CallId call, Instant now) override;
   void snapshot(governor::Snapshot& into, Instant now) const override;
+  [[nodiscard]] Memory remember(Instant now) const override;
+  void recall(const Memory& memory, const MemoryAge& age, Instant now) override;
 
  protected:
   [[nodiscard]] governor::Governor& governor() { return governor_; }

@@ -150,6 +150,8 @@ struct Goals {
 struct Restart {
   Duration at{0};
   double start_level = 0;
+  bool memory = false;  ///< the new one knows what the old one has written last ...
+  Duration write_every = std::chrono::seconds(10);  ///< ... half of this before its end
 };
 
 /// One world: clients, network, provider, and what the governor knows of it.

@@ -588,6 +588,8 @@ void read_world(Map& map, Scenario& scenario) {
     scenario.restart.emplace();
     restart.duration("at", scenario.restart->at);
     restart.decimal("start_level", scenario.restart->start_level);
+    restart.boolean("memory", scenario.restart->memory);
+    restart.duration("write_every", scenario.restart->write_every);
     restart.done();
   }
 }

@@ -140,7 +140,12 @@ Duration World::way() {
 
 Report World::play() {
   if (!arrivals_.empty()) schedule(arrivals_.front().at, Kind::arrive, 0);
-  if (scenario_.restart) schedule(Instant(scenario_.restart->at), Kind::restart, 0);
+  if (scenario_.restart) {
+    const Restart& restart = *scenario_.restart;
+    const Instant written(std::max(Duration{0}, restart.at - restart.write_every / 2));
+    if (restart.memory) schedule(written, Kind::remember, 0);
+    schedule(Instant(restart.at), Kind::restart, 0);
+  }
   schedule(Instant(kSampleEvery), Kind::sample, 0);
   for (std::size_t step = 0; step < scenario_.steps.size(); ++step) {
     schedule(Instant(scenario_.steps[step].at), Kind::step, static_cast<std::uint32_t>(step));
@@ -219,6 +224,7 @@ void World::handle(const Event& event) {
     case Kind::end_failed:
     case Kind::end_broken: end(call, event.kind, event.at); break;
     case Kind::restart: restart(event.at); break;
+    case Kind::remember: remember(event.at); break;
     case Kind::sample:
       check(event.at);
       if (!events_.empty()) schedule(event.at + kSampleEvery, Kind::sample, 0);
@@ -471,6 +477,14 @@ void World::restart(Instant now) {
   port_ = make_port_(
       std::make_shared<const Policy>(make_policy(scenario_, scenario_.restart->start_level)),
       seed_ + 1, now);
+  if (!scenario_.restart->memory) return;
+  const Duration age = now - written_at_;
+  port_->recall(written_memory_, {age, age, false, 2 * scenario_.restart->write_every}, now);
+}
+
+void World::remember(Instant now) {
+  written_at_ = now;
+  written_memory_ = port_->remember(now);
 }
 
 // ---- provider

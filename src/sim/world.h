@@ -53,6 +53,7 @@ class World {
     end_failed,  // gateway: an error came instead of an answer
     end_broken,  // gateway: the connection broke before the answer or inside it
     restart,     // gateway: the process dies and starts anew
+    remember,    // gateway: writes down what it knows
     sample,      // checkers look
     step,        // provider: its limits change
     other,       // provider: the other consumer of the account
@@ -116,6 +117,7 @@ class World {
   void end(std::uint32_t call, Kind kind, Instant now);
   void tell_headers(std::uint32_t call, Instant now);
   void restart(Instant now);
+  void remember(Instant now);
   // provider
   void reach(std::uint32_t call, Instant now);
   void answer_at_door(std::uint32_t call, const emulator::model::Admission& admission, Instant now);
@@ -161,6 +163,8 @@ class World {
   emulator::model::LatencyModel latency_;
   emulator::model::FaultModel faults_;
   std::unique_ptr<GovernorPort> port_;
+  Memory written_memory_;  ///< what the gateway has written down before it dies
+  Instant written_at_{};
   EventQueue<Event> events_;
   std::uint64_t next_number_ = 0;
   bool meters_streams_ = false;

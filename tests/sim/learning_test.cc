@@ -2,6 +2,7 @@
 // Strategy adaptive against providers that keep other limits than the governor was told.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,25 @@ TEST(Learning, AnotherConsumerOfTheAccount) {
 TEST(Learning, WhereSumsSayLittle) {
   const std::vector<std::string> wrong = missed("learning-edges.yaml", 1);
   EXPECT_TRUE(wrong.empty()) << wrong.size() << " runs missed their goals";
+}
+
+// A limit of 1200 that was told as 2000 is known to a successor that was told what the killed one
+// had written down five seconds before; without that it is learned anew.
+TEST(Learning, OutlivesAKill) {
+  const auto set = load_scenarios(WEIR_SOURCE_DIR "/scenarios/restart-memory.yaml");
+  ASSERT_TRUE(set) << set.error().text;
+  std::map<std::string, Report> reports;
+  for (const Scenario& scenario : set->scenarios) {
+    const Report report = run(scenario, 1);
+    EXPECT_TRUE(report.held()) << table({set->name, set->about, 0}, {report});
+    EXPECT_EQ(report.digest, run(scenario, 1).digest) << scenario.style;
+    reports[scenario.style] = report;
+  }
+  EXPECT_LE(reports["hidden-known"].rejected_after_restart, 2);
+  EXPECT_GE(reports["hidden-unknown"].rejected_after_restart, 10);
+  EXPECT_GE(reports["window-known"].use, reports["window-unknown"].use);
+  EXPECT_EQ(reports["day-known"].books.served, reports["day-known"].books.arrivals);
+  EXPECT_LT(reports["day-unknown"].books.served, reports["day-unknown"].books.arrivals);
 }
 
 // What the learner is worth: the same worlds under `shaping`, which keeps what it is told.
