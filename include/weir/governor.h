@@ -90,6 +90,13 @@ struct DeploymentView {
   double p95_coverage_ratio = 0;    ///< share of them within their estimated 95 % quantile; 0: none
   double cached_input_ratio = 0;    ///< share of the input that came from the provider's cache
   Duration guard{0};
+  // What its answers say about congestion (strategy adaptive):
+  std::int64_t congestion_limit = 0;      ///< calls that may be in flight for it; 0: any number
+  bool congested = false;                 ///< the limit has proven to help; else it is on trial
+  std::int64_t congestion_holds = 0;      ///< times that congestion set in
+  std::int64_t congestion_refuted = 0;    ///< limits that did not help and were lifted
+  double normal_first_token_seconds = 0;  ///< of a stream with a mean prompt; 0: unknown
+  double normal_token_seconds = 0;        ///< between two tokens of a stream; 0: unknown
 };
 
 struct ClassView {

@@ -70,6 +70,9 @@ class Governor::Impl {
     std::int64_t events = 0;
     bool as_enforced = false;  // it counts where meters stand as if everything were enforced
     bool judged = false;       // the provider's verdict on it has been learned from
+    Congestion::Of pace;       // how many were in flight when it left, and when that was
+    std::int64_t paced_events = 0;  // up to which its speed has been measured, and when that was
+    Instant paced_at = kDawn;
     // Where the windows of the deployment's rules stood when it left, itself included.
     std::array<std::int64_t, kLearnedRules> standing{};
   };
@@ -232,6 +235,14 @@ class Governor::Impl {
   bool hold_for(DeploymentTerms& deployment, const Signal& signal, Instant until, Instant now);
   void decrease(DeploymentTerms& deployment, const Signal& signal, Record& record, Instant now);
   Refusal give_up(const Record& record, const Signal& signal, Instant earliest, Instant now);
+
+  // slowness.cc
+  void note_departure(Record& record);
+  void note_output(Record& record, std::int64_t output_events, Instant now);
+  void note_answer(Record& record, const Settlement& settlement, Instant now);
+  /// Whether the signal, or the refusal, says that the provider has too much to do.
+  void note_overload(Record& record, const Signal& signal, Instant now);
+  void keep_congestion_limit(const Terms& terms, std::uint32_t deployment);
 
   // learning.cc
   void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
