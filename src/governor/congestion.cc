@@ -20,9 +20,10 @@ constexpr Duration kProbeEveryMost = std::chrono::minutes(10);
 constexpr double kTrialLeast = 0.22;
 constexpr double kTrialMost = 0.5;
 constexpr double kJudgedLeast = 0.1;  // a decrease that took less than this away shows nothing
-constexpr double kCalm = 0.095;       // log 1.1
-constexpr double kSlow = 0.223;       // log 1.25
-constexpr double kAim = 1.12;
+constexpr double kSuspect = 0.223;    // log 1.25: slower by this than the calmest part of the curve
+constexpr double kCalm = 0.058;       // log 1.06: z is kept above this
+constexpr double kSlow = 0.166;       // log 1.18: and below this
+constexpr double kAim = 1.08;
 constexpr double kMinorTrack = 0.1;  // of the time; a track with less says nothing
 constexpr double kLevelLeast = 8;    // samples that make a level of the curve
 constexpr double kLevelMemory = 100;
@@ -40,10 +41,14 @@ constexpr Duration kBackoffMost = std::chrono::minutes(30);
 constexpr Duration kBackoffLeast = std::chrono::minutes(1);
 constexpr Duration kProbeLeast = std::chrono::seconds(30);
 constexpr Duration kProbeMost = std::chrono::minutes(5);
-constexpr double kVerdictMemory = 64;
-constexpr double kOverloadsLeast = 3;
-constexpr double kOverloadShare = 0.05;
+constexpr double kAttemptMemory = 64;
+constexpr double kOverloadsLeast = 3.5;
+constexpr double kOverloadShare = 0.08;
+constexpr double kOverloadsProbed = 2.5;
+constexpr double kOverloadsExpected = 10;  // without an effect, for their absence to be one
 constexpr double kBelowFailures = 0.93;
+constexpr int kOverloadSteps = 4;
+constexpr double kOverloadStep = 0.9;
 
 double logarithm(std::int64_t inflight) {
   return std::log(static_cast<double>(std::max<std::int64_t>(1, inflight)));
@@ -57,7 +62,6 @@ void Congestion::first_token(const Of& of, Duration took, std::int64_t input_tok
   const auto input = static_cast<double>(input_tokens);
   mean_input_ += (input - mean_input_) * (samples_[kFirst] == 0 ? 1 : kTrackMemory);
   const double z = first_fit_.add(seconds, input, 0);
-  note_verdict(false, of, now);
   add(kFirst, of, z, seconds, now);
 }
 
@@ -73,41 +77,41 @@ void Congestion::whole(const Of& of, Duration took, std::int64_t input_tokens,
   if (!(seconds > 0)) return;
   const double z = whole_fit_.add(seconds, static_cast<double>(input_tokens),
                                   static_cast<double>(output_tokens));
-  note_verdict(false, of, now);
   add(kWhole, of, z, seconds, now);
 }
 
 void Congestion::overloaded(const Of& of, Instant now) {
-  note_verdict(true, of, now);
+  if (of.sent_at < epoch_) return;
+  const auto at = static_cast<double>(of.inflight);
+  ++overloads_;
+  ++epoch_overloads_;
+  failed_at_ = overloads_ <= 1 || failed_at_ <= 0 ? at : failed_at_ + (at - failed_at_) / 4;
+  // One that fails though fewer are in flight than ever did says nothing of their number.
+  if (at > ceiling_) ceiling_at_ = now;
   look_at_overload(now);
 }
 
 void Congestion::granted(std::int64_t inflight, Instant now) {
+  // Failures come sooner than answers: their share is of what was sent, not of what came back.
+  const double kept = 1 - 1 / kAttemptMemory;
+  attempts_ = attempts_ * kept + 1;
+  ++epoch_attempts_;
+  overloads_ *= kept;
   if (limit_ == 0 || inflight < limit_) return;
   bound_ = true;
   bound_at_ = now;
 }
 
-void Congestion::note_verdict(bool overload, const Of& of, Instant now) {
-  if (of.sent_at < epoch_) return;
-  const double kept = 1 - 1 / kVerdictMemory;
-  verdicts_ = verdicts_ * kept + 1;
-  overloads_ = overloads_ * kept + (overload ? 1 : 0);
-  if (!overload) return;
-  const auto at = static_cast<double>(of.inflight);
-  failed_at_ = overloads_ <= 1 || failed_at_ <= 0 ? at : failed_at_ + (at - failed_at_) / 4;
-  ceiling_at_ = now;
-}
-
 void Congestion::add(Track track, const Of& of, double z, double seconds, Instant now) {
   if (of.sent_at < epoch_) return;
   const std::int64_t count = samples_[track]++;
-  const double deviation = count == 0 ? 0 : z - level_[track];
+  // From one sample to the next, so that what changes slowly is no noise.
+  const double deviation = count == 0 ? 0 : z - latest_[track];
+  latest_[track] = z;
   const double late = std::max(kLateMemory, 1.0 / static_cast<double>(count + 1));
   level_[track] += (z - level_[track]) * late;
-  // The level follows by a sixteenth, so that a lasting change of it is no noise.
   const double spread = std::max(kVarianceMemory, 1.0 / static_cast<double>(count + 1));
-  variance_[track] += (deviation * deviation - variance_[track]) * spread;
+  variance_[track] += (deviation * deviation / 2 - variance_[track]) * spread;
   for (std::size_t i = 0; i < kTracks; ++i) {
     const double here = i == track ? seconds : 0;
     seconds_[i] += (here - seconds_[i]) * std::max(kTrackMemory, spread / 4);
@@ -121,9 +125,10 @@ void Congestion::add(Track track, const Of& of, double z, double seconds, Instan
   mean.count = std::min(mean.count + 1, kLevelMemory);
   mean.z += (z - mean.z) / mean.count;
   mean.n += (n - mean.n) / mean.count;
-  recent_[recent_next_] = {track, z, n, now};
-  recent_next_ = (recent_next_ + 1) % kRecent;
-  recent_count_ = std::min(recent_count_ + 1, kRecent);
+  Recent& recent = recent_[track];
+  recent.samples[recent.next] = {z, n, now};
+  recent.next = (recent.next + 1) % kRecent;
+  recent.count = std::min(recent.count + 1, kRecent);
   if (++since_look_ < kLookEvery) return;
   since_look_ = 0;
   look(now);
@@ -144,13 +149,16 @@ Congestion::Means Congestion::recent(Instant now) const {
   const double wanted =
       std::clamp(noise() / (kWantedError * kWantedError), kSamplesLeast, kSamplesMost);
   Means means;
-  for (std::size_t back = 1; back <= recent_count_; ++back) {
-    const Sample& sample = recent_[(recent_next_ + kRecent - back) % kRecent];
-    Mean& mean = means[sample.track];
-    if (mean.count >= wanted && saturating_sub(now, sample.at) > kRecentFor) continue;
-    ++mean.count;
-    mean.z += (sample.z - mean.z) / mean.count;
-    mean.n += (sample.n - mean.n) / mean.count;
+  for (std::size_t track = 0; track < kTracks; ++track) {
+    const Recent& recent = recent_[track];
+    Mean& mean = means[track];
+    for (std::size_t back = 1; back <= recent.count; ++back) {
+      const Sample& sample = recent.samples[(recent.next + kRecent - back) % kRecent];
+      if (mean.count >= wanted && saturating_sub(now, sample.at) > kRecentFor) break;
+      ++mean.count;
+      mean.z += (sample.z - mean.z) / mean.count;
+      mean.n += (sample.n - mean.n) / mean.count;
+    }
   }
   return means;
 }
@@ -163,14 +171,12 @@ bool Congestion::enough(const Means& means) const {
       std::min(most, std::clamp(noise() / (kWantedError * kWantedError), kSamplesLeast,
                                 kSamplesMost));
   double all = 0;
-  for (const double each : seconds_) all += each;
-  bool any = false;
+  double seen = 0;
   for (std::size_t i = 0; i < kTracks; ++i) {
-    if (samples_[i] == 0 || seconds_[i] < kMinorTrack * all) continue;
-    if (means[i].count < wanted) return false;
-    any = true;
+    all += seconds_[i];
+    if (means[i].count >= wanted) seen += seconds_[i];
   }
-  return any;
+  return seen > 0 && seen >= all / 2;
 }
 
 Congestion::Difference Congestion::differ(const Means& from, const Means& to) const {
@@ -253,7 +259,7 @@ void Congestion::look_for_congestion(const Means& present, Instant now) {
   const Level* calm = calmest(n - kApart, now);
   if (calm == nullptr) return;
   const Difference over_calm = differ(calm->means, present);
-  if (!over_calm.known || over_calm.z < kSlow) return;
+  if (!over_calm.known || over_calm.z < kSuspect) return;
   for (const Level& level : curve_) {
     if (saturating_sub(now, level.touched) > kCurveFor) continue;
     const Difference grown = differ(level.means, present);
@@ -295,6 +301,7 @@ void Congestion::judge_trial(const Means& present, Instant now) {
   backoff_ = kBackoffLeast;
   state_ = State::holding;
   boost_ = 1;
+  grown_ = 0;
   judging_ = false;
   follow(present, now);
 }
@@ -312,13 +319,15 @@ void Congestion::follow(const Means& present, Instant now) {
   const Difference slower = differ(normal_, present);
   if (!slower.known) return grow(now);
   if (slower.z - slower.error > kSlow) {
+    by_overload_ = false;
     const double factor = std::clamp(kAim / std::exp(slower.z), 0.5, 0.95);
     return decrease(static_cast<double>(limit_) * factor, present, now);
   }
   // A provider that has become faster has a new normal speed.
-  if (slower.z + 2 * slower.error < -kCalm) normal_ = present;
+  if (slower.z + 2 * slower.error < -2 * kCalm) normal_ = present;
   if (slower.z < kCalm) return grow(now);
   if (!may_probe(slower, now)) return;
+  by_overload_ = false;
   decrease(static_cast<double>(limit_) * std::exp(-kProbe), present, now);
   probing_ = true;
 }
@@ -347,19 +356,29 @@ void Congestion::judge_probe(const Means& present, const Difference& effect, Ins
 }
 
 void Congestion::look_at_overload(Instant now) {
-  const double share = verdicts_ > 0 ? overloads_ / verdicts_ : 0;
+  const double share = attempts_ > 0 ? overloads_ / attempts_ : 0;
   if (judging_ && by_overload_) {
-    if (verdicts_ < kSamplesLeast) return;
+    const auto all = static_cast<double>(epoch_attempts_);
+    if (all < std::max(kSamplesLeast, kOverloadsExpected / overloads_before_)) return;
     judging_ = false;
-    const bool fewer = share < overloads_before_ / 2;
+    const bool fewer = static_cast<double>(epoch_overloads_) < all * overloads_before_ / 4;
     if (state_ == State::trying && fewer) {
       ++holds_;
-      backoff_ = kBackoffLeast;
       state_ = State::holding;
       boost_ = 1;
+    grown_ = 0;
     }
-    if (fewer) overloads_before_ = 0;
-    if (fewer) return;
+    if (fewer) {
+      overloads_before_ = 0;
+      steps_ = 0;
+      return;
+    }
+    // How many were in flight when it refused is known roughly only: a few steps show it.
+    if (++steps_ < kOverloadSteps) {
+      decrease(static_cast<double>(limit_) * kOverloadStep, recent(now), now);
+      return;
+    }
+    steps_ = 0;
     // As many as before with fewer calls in flight: it is not their number. Where most answers are
     // such the limit stays, for whoever has that much to do should not get more.
     if (share > 0.5) {
@@ -371,13 +390,18 @@ void Congestion::look_at_overload(Instant now) {
     backoff_ = std::min<Duration>(backoff_ * 2, kBackoffMost);
     return release(now);
   }
-  if (overloads_ < kOverloadsLeast || share < kOverloadShare) return;
+  // A probe beyond what had overload answers before needs fewer to be answered.
+  const bool probed = state_ == State::holding && ceiling_ > 0 &&
+                      static_cast<double>(limit_) > ceiling_ &&
+                      overloads_ > kOverloadsProbed && share > kOverloadShare;
+  if (!probed && (overloads_ < kOverloadsLeast || share < kOverloadShare)) return;
+  if (state_ == State::trying && !by_overload_) return;
   if (state_ == State::free && now < next_trial_) return;
   // Where next to nothing comes through, less is tried once, not again and again.
   if (state_ == State::holding && share > 0.5 && overloads_before_ > 0.5) return;
   by_overload_ = true;
   overloads_before_ = share;
-  ceiling_ = std::max(1.0, failed_at_ * kBelowFailures);
+  ceiling_ = std::max(1.0, std::floor(failed_at_ * kBelowFailures));
   if (state_ == State::holding) probe_after_ = std::min<Duration>(probe_after_ * 2, kProbeMost);
   double to = ceiling_;
   if (limit_ > 0) to = std::min(to, static_cast<double>(limit_) * 0.95);
@@ -390,7 +414,6 @@ void Congestion::look_at_overload(Instant now) {
     normal_ = calm != nullptr ? calm->means : present;
   }
   decrease(to, recent(now), now);
-  by_overload_ = true;
 }
 
 void Congestion::decrease(double to, const Means& before, Instant now) {
@@ -400,9 +423,10 @@ void Congestion::decrease(double to, const Means& before, Instant now) {
   limit_before_ = limit_;
   limit_ = limit;
   before_ = before;
-  judging_ = lower;
+  judging_ = lower || by_overload_;
   probing_ = false;
   boost_ = 1;
+  grown_ = 0;
   begin_epoch(now);
 }
 
@@ -419,15 +443,18 @@ void Congestion::grow(Instant now) {
   if (!bound_) return;
   const auto limit = static_cast<double>(limit_);
   double to = limit + std::max(1.0, std::min(std::sqrt(limit) / 2 * boost_, limit / 2));
+  // It has been passed for an epoch, and nothing happened.
+  if (limit > ceiling_) ceiling_ = 0;
   const bool known_ceiling = ceiling_ > 0 && saturating_sub(now, ceiling_at_) < kCurveFor;
   if (known_ceiling && to > ceiling_) {
-    to = std::max(limit, std::floor(ceiling_));
+    to = std::max(limit, ceiling_);
     if (to <= limit) {
       if (saturating_sub(now, ceiling_at_) < probe_after_) return;
       to = limit + 1;
     }
   } else {
-    boost_ = std::min(boost_ * 2, 64.0);
+    if (grown_ > 0) boost_ = std::min(boost_ * 2, 64.0);
+    ++grown_;
   }
   limit_ = std::max(limit_ + 1, std::lround(to));
   by_overload_ = false;
@@ -450,9 +477,10 @@ void Congestion::release(Instant now) {
 void Congestion::begin_epoch(Instant now) {
   epoch_ = now;
   bound_ = false;
-  recent_count_ = 0;
+  for (Recent& recent : recent_) recent.count = 0;
   since_look_ = 0;
-  verdicts_ = overloads_ = 0;
+  attempts_ = overloads_ = 0;
+  epoch_attempts_ = epoch_overloads_ = 0;
 }
 
 void Congestion::forget_curve() {

@@ -27,7 +27,7 @@ namespace weir::governor {
 /// is not enough. A provider that becomes slower for another reason has more calls in flight as
 /// well. So a suspicion starts a trial: a limit a fifth below n. If the calls under it are faster by
 /// half of what the knee would make them, it is congestion, and the limit follows the knee: z is
-/// kept between 1.1 and 1.25. If not, the limit is lifted, the present speed is the new normal one,
+/// kept between 1.06 and 1.18. If not, the limit is lifted, the present speed is the new normal one,
 /// and the next trial waits twice as long. Every later decrease is judged the same way.
 /// Overload answers (503, 529, timeouts) are evidence too, judged by whether they become fewer.
 ///
@@ -72,7 +72,7 @@ class Congestion {
  private:
   static constexpr std::size_t kTracks = 3;
   static constexpr std::size_t kLevels = 48;  // of calls in flight, each 1.2 times the one below
-  static constexpr std::size_t kRecent = 128;
+  static constexpr std::size_t kRecent = 48;
   enum Track : std::uint8_t { kFirst, kGap, kWhole };
 
   /// Logarithms of one track: how many, and their mean.
@@ -87,10 +87,14 @@ class Congestion {
     Instant touched = kDawn;
   };
   struct Sample {
-    Track track = kFirst;
     double z = 0;
     double n = 0;
     Instant at;
+  };
+  struct Recent {
+    std::array<Sample, kRecent> samples{};
+    std::size_t count = 0;
+    std::size_t next = 0;
   };
   /// One set of means against another.
   struct Difference {
@@ -101,7 +105,6 @@ class Congestion {
   };
 
   void add(Track track, const Of& of, double z, double seconds, Instant now);
-  void note_verdict(bool overload, const Of& of, Instant now);
   [[nodiscard]] Means recent(Instant now) const;
   [[nodiscard]] bool enough(const Means& means) const;
   [[nodiscard]] Difference differ(const Means& from, const Means& to) const;
@@ -131,14 +134,13 @@ class Congestion {
   SizeFit first_fit_, whole_fit_;
   std::array<double, kTracks> variance_{};
   std::array<double, kTracks> level_{};
+  std::array<double, kTracks> latest_{};
   std::array<std::int64_t, kTracks> samples_{};
   std::array<double, kTracks> seconds_{};  ///< that go by in each track, a mean of late
   double mean_input_ = 0;
 
   std::array<Level, kLevels> curve_{};
-  std::array<Sample, kRecent> recent_{};
-  std::size_t recent_count_ = 0;
-  std::size_t recent_next_ = 0;
+  std::array<Recent, kTracks> recent_{};
   std::int64_t since_look_ = 0;
 
   Means normal_{};             ///< as it was before congestion set in
@@ -149,14 +151,18 @@ class Congestion {
   Instant bound_at_ = kDawn;   ///< the limit was last reached
   bool bound_ = false;         ///< it was within the epoch
   double boost_ = 1;
+  int grown_ = 0;         ///< times in a row
   bool probing_ = false;  ///< the last decrease asks whether the knee is lower than believed
   Instant next_probe_ = kDawn;
   Duration probe_every_ = std::chrono::minutes(2);
   Instant next_trial_ = kDawn;
   Duration backoff_ = std::chrono::minutes(1);
 
-  double verdicts_ = 0;        ///< of calls of this epoch, older ones for less
-  double overloads_ = 0;
+  double attempts_ = 0;   ///< of this epoch, older ones for less
+  double overloads_ = 0;  ///< how many of them had an overload answer
+  std::int64_t epoch_attempts_ = 0;  ///< the same, all alike
+  std::int64_t epoch_overloads_ = 0;
+  int steps_ = 0;                ///< decreases for them in a row that did not help
   double overloads_before_ = 0;  ///< their share before the last decrease
   double failed_at_ = 0;         ///< calls in flight at overload answers, a mean
   double ceiling_ = 0;           ///< more than this had overload answers
