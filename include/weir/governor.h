@@ -136,6 +136,12 @@ struct DebtAlarm {
   double settled = 0;
 };
 
+/// Congestion set in at a deployment, or ended: strategy adaptive.
+struct CongestionNote {
+  std::string deployment;
+  std::int64_t limit = 0;  ///< calls that may be in flight; 0: it ended
+};
+
 /// Decides who may send what, when, and on whose quota.
 ///
 /// Pure and single-threaded: no I/O, no clock, no thread. Every operation is handed `now`, which
@@ -207,6 +213,11 @@ class Governor {
   [[nodiscard]] bool has_debt_alarms() const;
   /// The alarms since the last call, at most 64: further ones are left out.
   std::vector<DebtAlarm> take_debt_alarms();
+
+  /// Whether `take_congestion_notes` has something. Allocates nothing.
+  [[nodiscard]] bool has_congestion_notes() const;
+  /// What changed since the last call, in order, at most 64: further ones are left out.
+  std::vector<CongestionNote> take_congestion_notes();
   [[nodiscard]] const Policy& policy() const;
 
  private:

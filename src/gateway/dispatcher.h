@@ -89,6 +89,11 @@ class Dispatcher {
     return debt_alarms_.load(std::memory_order_relaxed);
   }
   std::vector<governor::DebtAlarm> take_debt_alarms();
+  /// The same of congestion that set in or ended.
+  [[nodiscard]] bool has_congestion_notes() const {
+    return congestion_notes_.load(std::memory_order_relaxed);
+  }
+  std::vector<governor::CongestionNote> take_congestion_notes();
 
   /// The limits of a caller as they stand now. Absent: `plan`, to which the ids belong, is no
   /// longer the one in force.
@@ -126,6 +131,7 @@ class Dispatcher {
 
   Guarded<Core> core_;
   std::atomic<bool> debt_alarms_{false};
+  std::atomic<bool> congestion_notes_{false};
   Guarded<std::vector<std::shared_ptr<Mailbox>>> mailboxes_;
   Wake wake_;
 };

@@ -65,6 +65,7 @@ class Gateway {
 
   /// Counts and logs the tenants whose calls cost more than they were charged at admission.
   void tell_debts();
+  void tell_congestion();
 
   Dispatcher& dispatcher() { return dispatcher_; }
   Meters& meters() { return meters_; }

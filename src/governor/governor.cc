@@ -535,6 +535,10 @@ CallerLimits Governor::caller_limits(NodeId leaf, ProfileId profile, Instant now
 void Governor::snapshot(Snapshot& into, Instant now) const { impl_->snapshot(into, now); }
 bool Governor::has_debt_alarms() const { return impl_->has_debt_alarms(); }
 std::vector<DebtAlarm> Governor::take_debt_alarms() { return impl_->take_debt_alarms(); }
+bool Governor::has_congestion_notes() const { return impl_->has_congestion_notes(); }
+std::vector<CongestionNote> Governor::take_congestion_notes() {
+  return impl_->take_congestion_notes();
+}
 const Policy& Governor::policy() const { return impl_->policy(); }
 
 }  // namespace weir::governor

@@ -39,6 +39,10 @@ class Governor::Impl {
   void snapshot(Snapshot& into, Instant now);
   [[nodiscard]] bool has_debt_alarms() const { return !debt_alarms_.empty(); }
   std::vector<DebtAlarm> take_debt_alarms() { return std::exchange(debt_alarms_, {}); }
+  [[nodiscard]] bool has_congestion_notes() const { return !congestion_notes_.empty(); }
+  std::vector<CongestionNote> take_congestion_notes() {
+    return std::exchange(congestion_notes_, {});
+  }
   [[nodiscard]] const Policy& policy() const { return *terms_->policy; }
 
  private:
@@ -243,6 +247,7 @@ class Governor::Impl {
   /// Whether the signal, or the refusal, says that the provider has too much to do.
   void note_overload(Record& record, const Signal& signal, Instant now);
   void keep_congestion_limit(const Terms& terms, std::uint32_t deployment);
+  void tell_congestion(const Terms& terms, std::uint32_t deployment);
 
   // learning.cc
   void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
@@ -279,6 +284,7 @@ class Governor::Impl {
   std::vector<CallId> doomed_;  // queued calls whose profile a reload took away
   std::vector<std::shared_ptr<DeploymentState>> states_;
   std::vector<DebtAlarm> debt_alarms_;
+  std::vector<CongestionNote> congestion_notes_;
   std::vector<Tombstone> tombstones_;
   std::size_t next_tombstone_ = 0;
 };

@@ -11,6 +11,7 @@ namespace {
 // their way does not matter; shorter answers give a time to first token only.
 constexpr std::int64_t kEventsMeasured = 64;
 constexpr std::int64_t kEventsLeast = 32;
+constexpr std::size_t kNotes = 64;
 
 }  // namespace
 
@@ -62,7 +63,18 @@ void Governor::Impl::note_overload(Record& record, const Signal& signal, Instant
   keep_congestion_limit(*record.terms, record.deployment);
 }
 
+void Governor::Impl::tell_congestion(const Terms& terms, std::uint32_t index) {
+  DeploymentState& state = *terms.deployments[index].state;
+  const bool holds = state.congestion.state() == Congestion::State::holding;
+  if (holds == state.congestion_told) return;
+  state.congestion_told = holds;
+  if (congestion_notes_.size() >= kNotes) return;
+  congestion_notes_.push_back(
+      {terms.policy->deployments[index].name, holds ? state.congestion.limit() : 0});
+}
+
 void Governor::Impl::keep_congestion_limit(const Terms& terms, std::uint32_t index) {
+  tell_congestion(terms, index);
   const DeploymentTerms& deployment = terms.deployments[index];
   const std::int64_t limit = deployment.state->congestion.limit();
   // The meter is shared by the terms of all policies, so it does not matter which are asked.

@@ -89,6 +89,7 @@ struct DeploymentState {
   DeploymentState(const DeploymentPolicy& policy, std::shared_ptr<EstimateTable> callers);
   Estimator estimator;
   Congestion congestion;
+  bool congestion_told = false;  ///< that it set in, and not yet that it ended
   Jitter jitter;
   Instant hold_until = kDawn;    ///< the provider asked everybody to wait
   Instant decreased_at = kDawn;  ///< one decrease per epoch: older failures do not count again

@@ -200,7 +200,7 @@ Scenario burst_world(std::size_t calls, const Rule& rule) {
   world.told.max_wait = seconds(120);
   world.workload.arrivals = {};
   world.workload.arrivals.trace =
-      std::make_shared<const std::vector<TraceRow>>(calls, TraceRow{seconds(1), {}, {}, {}, {}});
+      std::make_shared<const std::vector<TraceRow>>(calls, TraceRow{seconds(1), {}, {}, {}});
   set_rules(world, {rule});
   return world;
 }
