@@ -167,9 +167,8 @@ bool Congestion::enough(const Means& means) const {
   // A few calls in flight give few samples: none of them would wait for twenty long answers.
   const double most =
       limit_ > 0 ? std::clamp(2.0 * static_cast<double>(limit_), 8.0, kSamplesMost) : kSamplesMost;
-  const double wanted =
-      std::min(most, std::clamp(noise() / (kWantedError * kWantedError), kSamplesLeast,
-                                kSamplesMost));
+  const double wanted = std::min(
+      most, std::clamp(noise() / (kWantedError * kWantedError), kSamplesLeast, kSamplesMost));
   double all = 0;
   double seen = 0;
   for (std::size_t i = 0; i < kTracks; ++i) {
@@ -298,6 +297,7 @@ void Congestion::judge_trial(const Means& present, Instant now) {
     return;
   }
   ++holds_;
+  by_speed_ = true;
   backoff_ = kBackoffLeast;
   state_ = State::holding;
   boost_ = 1;
@@ -325,16 +325,18 @@ void Congestion::follow(const Means& present, Instant now) {
   }
   // A provider that has become faster has a new normal speed.
   if (slower.z + 2 * slower.error < -2 * kCalm) normal_ = present;
-  if (slower.z < kCalm) return grow(now);
-  if (!may_probe(slower, now)) return;
+  // Until one probe has shown where the knee is not, what is normal is a guess.
+  const bool probe = may_probe(slower, now);
+  if (slower.z < kCalm && !(probe && next_probe_ == kDawn)) return grow(now);
+  if (!probe) return;
   by_overload_ = false;
   decrease(static_cast<double>(limit_) * std::exp(-kProbe), present, now);
   probing_ = true;
 }
 
 bool Congestion::may_probe(const Difference& slower, Instant now) const {
-  return bound_ && now >= next_probe_ && saturating_sub(now, epoch_) > kSettled &&
-         slower.error < kProbeNoise;
+  const bool settled = next_probe_ == kDawn || saturating_sub(now, epoch_) > kSettled;
+  return by_speed_ && bound_ && now >= next_probe_ && settled && slower.error < kProbeNoise;
 }
 
 // What was taken for normal may have been measured on the way up, or long ago. Where fewer calls
@@ -364,9 +366,10 @@ void Congestion::look_at_overload(Instant now) {
     const bool fewer = static_cast<double>(epoch_overloads_) < all * overloads_before_ / 4;
     if (state_ == State::trying && fewer) {
       ++holds_;
+      by_speed_ = false;
       state_ = State::holding;
       boost_ = 1;
-    grown_ = 0;
+      grown_ = 0;
     }
     if (fewer) {
       overloads_before_ = 0;
@@ -392,8 +395,8 @@ void Congestion::look_at_overload(Instant now) {
   }
   // A probe beyond what had overload answers before needs fewer to be answered.
   const bool probed = state_ == State::holding && ceiling_ > 0 &&
-                      static_cast<double>(limit_) > ceiling_ &&
-                      overloads_ > kOverloadsProbed && share > kOverloadShare;
+                      static_cast<double>(limit_) > ceiling_ && overloads_ > kOverloadsProbed &&
+                      share > kOverloadShare;
   if (!probed && (overloads_ < kOverloadsLeast || share < kOverloadShare)) return;
   if (state_ == State::trying && !by_overload_) return;
   if (state_ == State::free && now < next_trial_) return;
@@ -489,8 +492,8 @@ void Congestion::forget_curve() {
 
 double Congestion::normal_first_token() const {
   if (samples_[kFirst] == 0) return 0;
-  const double z = state_ == State::free || normal_[kFirst].count <= 0 ? level_[kFirst]
-                                                                      : normal_[kFirst].z;
+  const double z =
+      state_ == State::free || normal_[kFirst].count <= 0 ? level_[kFirst] : normal_[kFirst].z;
   return first_fit_.expect(mean_input_, 0) * std::exp(z);
 }
 

@@ -17,18 +17,18 @@ namespace weir::governor {
 ///
 /// Three times are measured: to the first token and per token on streams, the whole answer where
 /// nothing is streamed. Lengths are regressed out (SizeFit). What is left, z = time / expected, is
-/// put beside the number of calls n that were in flight when the call left, as a curve of log z over
-/// log n. Throughput is n / z, so with e = d log z / d log n it grows by 1 - e: e = 0 without
+/// put beside the number of calls n that were in flight when the call left, as a curve of log z
+/// over log n. Throughput is n / z, so with e = d log z / d log n it grows by 1 - e: e = 0 without
 /// congestion, e = 1 beyond a knee. A call's z is that of its parts, weighted by the seconds they
 /// take.
 ///
 /// Congestion is suspected where e >= 0.7 between a calmer part of the curve and now, by three
 /// standard errors: what varies much, as two kinds of back ends do, must show it longer. Suspicion
 /// is not enough. A provider that becomes slower for another reason has more calls in flight as
-/// well. So a suspicion starts a trial: a limit a fifth below n. If the calls under it are faster by
-/// half of what the knee would make them, it is congestion, and the limit follows the knee: z is
-/// kept between 1.06 and 1.18. If not, the limit is lifted, the present speed is the new normal one,
-/// and the next trial waits twice as long. Every later decrease is judged the same way.
+/// well. So a suspicion starts a trial: a limit a fifth below n. If the calls under it are faster
+/// by half of what the knee would make them, it is congestion, and the limit follows the knee: z is
+/// kept between 1.06 and 1.18. If not, the limit is lifted, the present speed is the new normal
+/// one, and the next trial waits twice as long. Every later decrease is judged the same way.
 /// Overload answers (503, 529, timeouts) are evidence too, judged by whether they become fewer.
 ///
 /// Invariant: one decrease per epoch. An epoch begins with a change of the limit, and only calls
@@ -143,23 +143,24 @@ class Congestion {
   std::array<Recent, kTracks> recent_{};
   std::int64_t since_look_ = 0;
 
-  Means normal_{};             ///< as it was before congestion set in
-  Means before_{};             ///< as it was before the last decrease
-  bool judging_ = false;       ///< the last change was a decrease whose effect is not known yet
-  bool by_overload_ = false;   ///< it was for overload answers
+  Means normal_{};            ///< as it was before congestion set in
+  Means before_{};            ///< as it was before the last decrease
+  bool judging_ = false;      ///< the last change was a decrease whose effect is not known yet
+  bool by_overload_ = false;  ///< it was for overload answers
   Instant epoch_ = kDawn;
-  Instant bound_at_ = kDawn;   ///< the limit was last reached
-  bool bound_ = false;         ///< it was within the epoch
+  Instant bound_at_ = kDawn;  ///< the limit was last reached
+  bool bound_ = false;        ///< it was within the epoch
   double boost_ = 1;
-  int grown_ = 0;         ///< times in a row
-  bool probing_ = false;  ///< the last decrease asks whether the knee is lower than believed
+  int grown_ = 0;          ///< times in a row
+  bool by_speed_ = false;  ///< it holds for what is slow, not for overload answers
+  bool probing_ = false;   ///< the last decrease asks whether the knee is lower than believed
   Instant next_probe_ = kDawn;
   Duration probe_every_ = std::chrono::minutes(2);
   Instant next_trial_ = kDawn;
   Duration backoff_ = std::chrono::minutes(1);
 
-  double attempts_ = 0;   ///< of this epoch, older ones for less
-  double overloads_ = 0;  ///< how many of them had an overload answer
+  double attempts_ = 0;              ///< of this epoch, older ones for less
+  double overloads_ = 0;             ///< how many of them had an overload answer
   std::int64_t epoch_attempts_ = 0;  ///< the same, all alike
   std::int64_t epoch_overloads_ = 0;
   int steps_ = 0;                ///< decreases for them in a row that did not help

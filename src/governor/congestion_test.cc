@@ -200,7 +200,7 @@ TEST(Congestion, RefusalsThatHaveNothingToDoWithNumbersHoldNothing) {
       };
       traffic.run(3600, 10, takes);
       // Trials take place, and each makes some wait. Nearly all get through all the same.
-      EXPECT_LE(traffic.congestion.holds(), 1) << share << " " << seed;
+      EXPECT_LE(traffic.congestion.holds(), 2) << share << " " << seed;
       EXPECT_LT(traffic.waiting, 600) << share << " " << seed;
     }
   }

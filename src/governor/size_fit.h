@@ -6,8 +6,8 @@
 
 namespace weir::governor {
 
-/// How long something takes by how long its texts are: seconds = a + b_in * in + b_out * out, fitted
-/// by recursive least squares that forget 0.1 % with each sample.
+/// How long something takes by how long its texts are: seconds = a + b_in * in + b_out * out,
+/// fitted by recursive least squares that forget 0.1 % with each sample.
 ///
 /// What is fitted is the ratio of a time to what was expected of it, so that long calls do not
 /// outweigh short ones, and only its deviation from the ratios of late: a provider that becomes

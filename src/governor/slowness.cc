@@ -54,10 +54,9 @@ void Governor::Impl::note_answer(Record& record, const Settlement& settlement, I
 
 void Governor::Impl::note_overload(Record& record, const Signal& signal, Instant now) {
   const DeploymentTerms& deployment = record.terms->deployments[record.deployment];
-  const bool too_many = signal.kind == SignalClass::overloaded ||
-                        signal.kind == SignalClass::timeout ||
-                        (signal.kind == SignalClass::rate_limited &&
-                         signal.limiter == Limiter::concurrency);
+  const bool too_many =
+      signal.kind == SignalClass::overloaded || signal.kind == SignalClass::timeout ||
+      (signal.kind == SignalClass::rate_limited && signal.limiter == Limiter::concurrency);
   if (!deployment.learns || !too_many) return;
   deployment.state->congestion.overloaded(record.pace, now);
   keep_congestion_limit(*record.terms, record.deployment);

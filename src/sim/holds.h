@@ -12,14 +12,14 @@ namespace weir::sim {
 /// What rules on congestion make of rows whose times have nothing to do with how many ran at once.
 /// Whatever they find there is false.
 struct FalseHolds {
-  std::int64_t rows = 0;    ///< of the trace
-  std::int64_t orders = 0;  ///< times that they were played, with other times of arrival
+  std::int64_t rows = 0;     ///< of the trace
+  std::int64_t orders = 0;   ///< times that they were played, with other times of arrival
   std::int64_t limited = 0;  ///< rows, of all orders, that ended while the governor had a limit
   std::int64_t trials = 0;   ///< limits that it tried
   std::int64_t holds = 0;    ///< of them, those that it kept
   /// Rows that the published rule flags: time per output token above twice its moving average.
-  double published = 0;        ///< share, compared before the average takes the row in
-  double published_after = 0;  ///< share, compared after
+  double published = 0;                ///< share, compared before the average takes the row in
+  double published_after = 0;          ///< share, compared after
   [[nodiscard]] double share() const;  ///< of rows that ended under a limit
 };
 
