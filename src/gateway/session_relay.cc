@@ -390,7 +390,7 @@ void Session::keep_error(const http::ResponseHead& head) {
 
 bool Session::judge_error(Extent extent) {
   Signal signal = route_.dialect->read_signal(status_, error_->fields, error_->body,
-                                                    context_.gateway.clock().wall());
+                                              context_.gateway.clock().wall());
   if (signal.kind == SignalClass::timeout) signal.call = call_.call();
   switch (signal.kind) {
     case SignalClass::rate_limited:

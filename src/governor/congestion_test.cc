@@ -219,6 +219,79 @@ TEST(Congestion, TheFloorIsOneCall) {
   EXPECT_EQ(congestion.limit(), 1);
 }
 
+// Through the governor: a knee shows in the times of streams, calls wait for the limit it sets, and
+// who may not wait is told that it is calls in flight that are short, at the deployment.
+TEST(Congestion, WhoWaitsForItIsToldOfConcurrency) {
+  World world;
+  world.policy.deployments[0].strategy = Strategy::adaptive;
+  world.policy.deployments[0].rules = {
+      World::rule(Unit::requests, 1'000'000, std::chrono::seconds(60))};
+  world.policy.classes[0].max_wait = Duration{0};
+  Call call = world.call(100, 100);
+  call.demand.streaming = true;
+  Rng rng(7);
+  struct Stream {
+    double first, ends;
+    bool begun = false;
+    CallId id;
+  };
+  std::vector<Stream> open;
+  std::optional<Refusal> refused;
+  const double begins = world.time;
+  double arrival = world.time;
+  while (world.time < begins + 300) {
+    world.time += 0.01;
+    for (Stream& stream : open) {
+      if (stream.begun || world.time < stream.first) continue;
+      stream.begun = true;
+      world.governor().progress(stream.id, 1, world.now());
+    }
+    std::erase_if(open, [&](const Stream& stream) {
+      if (world.time < stream.ends) return false;
+      Settlement settlement;
+      settlement.output_events = 100;
+      settlement.reported = Usage{100, 100, std::nullopt, std::nullopt};
+      world.governor().settle(stream.id, settlement, world.now());
+      return true;
+    });
+    if (world.time < arrival) continue;
+    arrival = world.time + rng.exponential(1 / (world.time < begins + 60 ? 4.0 : 12.0));
+    const Outcome outcome = world.submit(call);
+    if (const auto* no = std::get_if<Refused>(&outcome)) {
+      refused = no->refusal;
+      continue;
+    }
+    const CallId id = std::get<Admitted>(outcome).call;
+    world.governor().sent(id, world.now());
+    const double slow = std::max(1.0, static_cast<double>(open.size() + 1) / 16);
+    const double noise = rng.log_normal(1, 0.05);
+    open.push_back({world.time + 0.2 * slow * noise, world.time + 2.2 * slow * noise, false, id});
+  }
+  const DeploymentView view = world.view().deployments[0];
+  EXPECT_TRUE(view.congested);
+  EXPECT_GE(view.congestion_limit, 10);
+  EXPECT_LE(view.congestion_limit, 28);
+  EXPECT_LE(view.inflight, view.congestion_limit);
+  EXPECT_EQ(view.meters.size(), 1U);
+  EXPECT_NEAR(view.normal_token_seconds, 0.02, 0.006);
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->limit.unit, Unit::concurrency);
+  EXPECT_TRUE(refused->limit.deployment.valid());
+  EXPECT_TRUE(refused->retry_after.has_value());
+  ASSERT_TRUE(world.governor().has_congestion_notes());
+  const std::vector<CongestionNote> notes = world.governor().take_congestion_notes();
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_EQ(notes[0].deployment, "main");
+  EXPECT_GT(notes[0].limit, 0);
+  // A reload keeps what was found; another strategy does without.
+  world.reload();
+  EXPECT_EQ(world.view().deployments[0].congestion_limit, view.congestion_limit);
+  world.policy.deployments[0].strategy = Strategy::shaping;
+  world.reload();
+  EXPECT_EQ(world.view().deployments[0].congestion_limit, 0);
+  for (int i = 0; i < 100; ++i) world.send(call);
+}
+
 // A provider that answers 503 says nothing of its quotas, and what it kept of them stays known.
 TEST(Congestion, OverloadAnswersLeaveWhatIsKnownOfQuotasAlone) {
   World world;

@@ -12,8 +12,10 @@ namespace {
 
 constexpr std::int64_t kEventsAtOnce = 64;
 
-void view_congestion(const DeploymentState& state, DeploymentView& view) {
-  const Congestion& congestion = state.congestion;
+void view_congestion(const DeploymentState& state, bool learns, DeploymentView& view) {
+  // What was found under another strategy holds nobody up under this one.
+  static const Congestion kNothing;
+  const Congestion& congestion = learns ? state.congestion : kNothing;
   view.congestion_limit = congestion.limit();
   view.congested = congestion.state() == Congestion::State::holding;
   view.congestion_holds = congestion.holds();
@@ -467,7 +469,7 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
     view.output_bias_ratio = learned.output_bias;
     view.p95_coverage_ratio = learned.p95_coverage;
     view.cached_input_ratio = learned.cached_ratio;
-    view_congestion(*from.state, view);
+    view_congestion(*from.state, from.learns, view);
     view.guard = Duration{0};
     view.meters.resize(from.rules.size());
     std::size_t shown = 0;

@@ -72,9 +72,9 @@ class Governor::Impl {
     Instant renewed_at;
     Progressed progressed;
     std::int64_t events = 0;
-    bool as_enforced = false;  // it counts where meters stand as if everything were enforced
-    bool judged = false;       // the provider's verdict on it has been learned from
-    Congestion::Of pace;       // how many were in flight when it left, and when that was
+    bool as_enforced = false;       // it counts where meters stand as if everything were enforced
+    bool judged = false;            // the provider's verdict on it has been learned from
+    Congestion::Of pace;            // how many were in flight when it left, and when that was
     std::int64_t paced_events = 0;  // up to which its speed has been measured, and when that was
     Instant paced_at = kDawn;
     // Where the windows of the deployment's rules stood when it left, itself included.

@@ -54,10 +54,10 @@ struct Metered {
 struct MeterRef {
   std::shared_ptr<Metered> shared;
   Claim claim;
-  bool gates = true;     ///< false: it only accounts
-  bool watched = false;  ///< observe mode: it would gate
+  bool gates = true;        ///< false: it only accounts
+  bool watched = false;     ///< observe mode: it would gate
   bool congestion = false;  ///< its amount is what `DeploymentState::congestion` says
-  LimitRef limit;        ///< how this limit is named to a caller
+  LimitRef limit;           ///< how this limit is named to a caller
   [[nodiscard]] RuleMeter& meter() const { return shared->meter; }
   /// Does the same to the meter and, if the call counts there, to the one that stands as enforced.
   template <class Act>

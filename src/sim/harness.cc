@@ -89,10 +89,9 @@ void try_fixed(const Scenario& scenario, std::uint64_t seed, Report& report) {
   rule.window = Duration{0};
   fixed.told.rules.push_back(rule);
   for (const double share : {0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0}) {
-    fixed.told.rules.back().amount = std::max<std::int64_t>(
-        1, std::llround(share * static_cast<double>(knee)));
-    const std::int64_t answered =
-        World(fixed, seed, direct_port()).play().answered_in_horizon;
+    fixed.told.rules.back().amount =
+        std::max<std::int64_t>(1, std::llround(share * static_cast<double>(knee)));
+    const std::int64_t answered = World(fixed, seed, direct_port()).play().answered_in_horizon;
     if (answered <= report.best_fixed_answered) continue;
     report.best_fixed_answered = answered;
     report.best_fixed = fixed.told.rules.back().amount;
@@ -123,9 +122,8 @@ void judge_congestion(const Goals& goals, Report& report) {
     judged("503_share", *goals.max_503_share, share, share <= *goals.max_503_share);
   }
   if (goals.min_of_best_fixed) {
-    const double share =
-        static_cast<double>(report.answered_in_horizon) /
-        static_cast<double>(std::max<std::int64_t>(report.best_fixed_answered, 1));
+    const double share = static_cast<double>(report.answered_in_horizon) /
+                         static_cast<double>(std::max<std::int64_t>(report.best_fixed_answered, 1));
     judged("of_best_fixed", *goals.min_of_best_fixed, share, share >= *goals.min_of_best_fixed);
   }
 }

@@ -69,7 +69,8 @@ struct Report {
   std::int64_t holds = 0;               ///< times that congestion set in, as the governor has it
   std::int64_t congestion_refuted = 0;  ///< and limits that did not help
   Duration p95_first_token{0};          ///< of streams, from departure
-  std::int64_t best_fixed = 0;  ///< calls in flight that answer the most, and how many; 0: not tried
+  std::int64_t best_fixed =
+      0;  ///< calls in flight that answer the most, and how many; 0: not tried
   std::int64_t best_fixed_answered = 0;
   std::vector<Rule> learned;            ///< rules nobody told the governor, kept at the end
   std::vector<std::string> first_429s;  ///< when and by which rule; the first ten

@@ -109,7 +109,8 @@ void append_run(std::string& out, const Report& report) {
                  "\"arrivals\":{},\"served\":{},\"refused\":{},\"timed_out\":{},\"gave_up\":{},"
                  "\"failed\":{},\"gone\":{},\"lost\":{},\"attempts\":{},\"provider_429s\":{},",
                  books.arrivals, books.served, books.refused, books.timed_out, books.gave_up,
-                 books.failed, books.gone, books.lost, books.sent, books.rejected - report.overloaded);
+                 books.failed, books.gone, books.lost, books.sent,
+                 books.rejected - report.overloaded);
   fmt::format_to(to,
                  "\"provider_503s\":{},\"congestion_holds\":{},\"congestion_refuted\":{},"
                  "\"first_token_p95_s\":{:.6f},\"answered_in_horizon\":{},\"best_fixed\":{},"

@@ -30,7 +30,7 @@ struct TraceRow {
   Duration at{0};
   std::optional<std::int64_t> input_tokens;
   std::optional<std::int64_t> output_tokens;
-  std::optional<std::uint32_t> tenant;  ///< numbered in the order of their first lines
+  std::optional<std::uint32_t> tenant;          ///< numbered in the order of their first lines
   std::optional<Duration> took = std::nullopt;  ///< from request to the end of its answer
 };
 using Trace = std::shared_ptr<const std::vector<TraceRow>>;

@@ -90,7 +90,7 @@ class World {
     std::optional<std::size_t> refused_by;
     bool refused_for_growth = false;
     bool refused_astray = false;
-    bool overloaded = false;  ///< answered with 503
+    bool overloaded = false;                 ///< answered with 503
     emulator::model::WaitTicket ticket = 0;  ///< not 0: waits at the provider
   };
 

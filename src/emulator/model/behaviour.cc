@@ -37,9 +37,9 @@ Timing LatencyModel::plan(std::int64_t input_tokens, std::int64_t inflight) {
   const double factor = slow ? std::max(settings_.slow_factor, 0.0) : 1;
   const double input = static_cast<double>(std::max<std::int64_t>(input_tokens, 0));
   Timing timing;
-  timing.first_token = bounded(
-      (count(settings_.base_first_token) + input * count(settings_.per_input_token)) *
-      (1 + settings_.first_token_slope * beyond) * first_noise * factor);
+  timing.first_token =
+      bounded((count(settings_.base_first_token) + input * count(settings_.per_input_token)) *
+              (1 + settings_.first_token_slope * beyond) * first_noise * factor);
   timing.per_token = bounded(count(settings_.per_output_token) * (1 + settings_.slope * beyond) *
                              token_noise * factor);
   return timing;
