@@ -29,6 +29,7 @@
 #include "emulator/settings.h"
 #include "gateway/problem.h"
 #include "load/workload.h"
+#include "sim/ablations.h"
 #include "sim/claims.h"
 #include "sim/compare.h"
 #include "sim/estimates.h"
@@ -261,8 +262,9 @@ int simulate(Choice& choice) {
                   kUsage);
   }
   for (const std::string& ablation : choice.sim.ablations) {
-    const std::string fault = sim::ablation_fault(ablation);
-    if (!fault.empty()) return refuse(" --ablate " + fault, kUsage);
+    if (sim::find_ablation(ablation) == nullptr) {
+      return refuse(" --ablate " + ablation + " is not one of " + sim::ablation_names(), kUsage);
+    }
   }
   choice.sim.compare =
       choice.sim.compare || !choice.sim.report.empty() || !choice.sim.ablations.empty();

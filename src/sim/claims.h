@@ -14,7 +14,6 @@ namespace weir::sim {
 enum class ClaimVerdict : std::uint8_t {
   reproduced,             ///< our simulation of the published method gives the published figure
   corrected,              ///< it gives another one, or gives it only under a condition left unsaid
-  not_yet_measured,       ///< the simulator cannot model what the claim is about yet
   not_reproducible_here,  ///< it is about something no simulator of limits can show
 };
 std::string_view name(ClaimVerdict verdict);
@@ -29,7 +28,7 @@ struct Claim {
   std::string published;  ///< the figure
   std::string baseline;   ///< what the published method gives here; empty: nothing was measured
   std::string weir;       ///< what the governor gives in the same world
-  ClaimVerdict verdict = ClaimVerdict::not_yet_measured;
+  ClaimVerdict verdict = ClaimVerdict::not_reproducible_here;
   std::string reason;  ///< one line
   /// What the texts were made of, by name, for tests and JSON.
   std::vector<std::pair<std::string, double>> figures;

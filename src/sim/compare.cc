@@ -10,83 +10,13 @@
 #include <memory>
 #include <utility>
 
+#include "sim/ablations.h"
 #include "sim/baseline_strategies.h"
 #include "sim/oracle.h"
 #include "sim/workload.h"
 
 namespace weir::sim {
 namespace {
-
-/// Takes the provider's reports away, so that the governor books what it estimated or saw.
-class DeafPort final : public DirectPort {
- public:
-  using DirectPort::DirectPort;
-  governor::Settled settle(CallId call, const Settlement& settlement, Instant now) override {
-    Settlement deaf = settlement;
-    deaf.reported.reset();
-    return DirectPort::settle(call, deaf, now);
-  }
-};
-
-/// Changes the policy before the governor sees it.
-MakePort with_policy(std::function<void(Policy&)> change) {
-  return [change = std::move(change)](const std::shared_ptr<const Policy>& policy,
-                                      std::uint64_t seed, Instant now) {
-    auto changed = std::make_shared<Policy>(*policy);
-    change(*changed);
-    return std::make_unique<DirectPort>(std::move(changed), seed, now);
-  };
-}
-
-struct Ablation {
-  std::string_view name;
-  std::string_view title;
-  MakePort (*make)();  ///< nullptr: not built yet
-};
-
-MakePort no_pacing() {
-  return with_policy([](Policy& policy) {
-    for (DeploymentPolicy& one : policy.deployments) one.burst_percent = 100;
-  });
-}
-MakePort no_margin() {
-  return with_policy([](Policy& policy) {
-    for (DeploymentPolicy& one : policy.deployments) one.margin = 0;
-  });
-}
-MakePort no_guard() {
-  return with_policy([](Policy& policy) {
-    for (DeploymentPolicy& one : policy.deployments) one.guard = Duration{0};
-  });
-}
-MakePort max_reservation() {
-  return with_policy([](Policy& policy) {
-    for (ProfilePolicy& one : policy.profiles) one.output = OutputEstimate::max_tokens;
-  });
-}
-MakePort p95_reservation() {
-  return with_policy([](Policy& policy) {
-    for (ProfilePolicy& one : policy.profiles) one.output = OutputEstimate::p95;
-  });
-}
-MakePort no_settlement() {
-  return [](std::shared_ptr<const Policy> policy, std::uint64_t seed, Instant now) {
-    return std::make_unique<DeafPort>(std::move(policy), seed, now);
-  };
-}
-
-constexpr std::array kAblations = {
-    Ablation{"no-pacing", "weir without pacing: a burst may take the whole limit", no_pacing},
-    Ablation{"no-settlement", "weir without settlement: estimates stand", no_settlement},
-    Ablation{"max-reservation", "weir that reserves max_tokens instead of the learned mean",
-             max_reservation},
-    Ablation{"p95-reservation",
-             "weir that reserves each tenant's 95 % quantile instead of the mean", p95_reservation},
-    Ablation{"no-margin", "weir without the margin of token quotas", no_margin},
-    Ablation{"no-guard", "weir without the guard for the network's jitter", no_guard},
-    Ablation{"no-mirror", "", nullptr},
-    Ablation{"fifo", "", nullptr},
-    Ablation{"aimd", "", nullptr}};
 
 std::string percent_name(double share) { return fmt::format("{:.0f}%", 100 * share); }
 
@@ -99,10 +29,11 @@ void append_cell(std::string& out, const Cell& cell) {
   fmt::format_to(to,
                  R"("success":{:.6f},"share_429":{:.6f},"attempts_per_call":{:.6f},"use":{:.6f},)"
                  R"("fifo_use":{:.6f},"use_of_fifo":{:.6f},"most_use":{:.6f},"wait_p50_s":{:.6f},)"
-                 R"("wait_p99_s":{:.6f},"window_ratio":{:.6f},"beats_oracle":{})",
+                 R"("wait_p99_s":{:.6f},"window_ratio":{:.6f},"beats_oracle":{},"min_share":{})",
                  cell.success(), cell.share_429(), cell.attempts_per_call(), cell.use,
                  cell.fifo_use, cell.use_of_fifo(), cell.ceiling, cell.p50_s, cell.p99_s,
-                 cell.worst_window, cell.beats_ceiling);
+                 cell.worst_window, cell.beats_ceiling,
+                 cell.least_share ? fmt::format("{:.6f}", *cell.least_share) : "null");
   if (!cell.series.empty()) {
     out += R"(,"series":[)";
     const char* comma = "";
@@ -147,24 +78,6 @@ double Cell::attempts_per_call() const {
 }
 double Cell::use_of_fifo() const { return fifo_use > 0 ? use / fifo_use : 0; }
 
-std::string ablation_names() {
-  std::string can;
-  std::string cannot;
-  for (const Ablation& one : kAblations) {
-    std::string& to = one.make != nullptr ? can : cannot;
-    to += fmt::format("{}{}", to.empty() ? "" : ", ", one.name);
-  }
-  return fmt::format("{}; not yet: {}", can, cannot);
-}
-
-std::string ablation_fault(std::string_view name) {
-  for (const Ablation& one : kAblations) {
-    if (one.name != name) continue;
-    return one.make != nullptr ? "" : fmt::format("{}: not in this version", name);
-  }
-  return fmt::format("{} is not one of {}", name, ablation_names());
-}
-
 std::vector<Contender> contenders(const std::vector<std::string>& ablations) {
   std::vector<Contender> all;
   for (const BaselineStrategy& one : baseline_strategies()) {
@@ -172,9 +85,8 @@ std::vector<Contender> contenders(const std::vector<std::string>& ablations) {
   }
   all.push_back({"weir", "the governor, as the scenario tells it", direct_port()});
   for (const std::string& name : ablations) {
-    for (const Ablation& one : kAblations) {
-      if (one.name != name || one.make == nullptr) continue;
-      all.push_back({"weir " + name, std::string(one.title), one.make()});
+    if (const Ablation* one = find_ablation(name)) {
+      all.push_back({"weir " + name, std::string(one->title), one->make()});
     }
   }
   return all;
@@ -232,6 +144,9 @@ Cell measure(const Scenario& scenario, const Contender& contender,
     cell.attempts += report.books.sent;
     cell.rejected += report.books.rejected;
     cell.worst_window = std::max(cell.worst_window, report.worst_window);
+    if (report.fairness.tenants > 1) {
+      cell.least_share = std::min(cell.least_share.value_or(1e300), report.fairness.least);
+    }
     cell.retries += recording.retries();
     cell.retries_answered += recording.retries_answered();
     cell.tokens += recording.tokens();
@@ -362,17 +277,18 @@ std::string compare_table(const Comparison& comparison) {
     const std::string& style = comparison.styles[index];
     fmt::format_to(to,
                    "\n{}, clients wait up to {:.0f} s\n{:<6} {:<22} {:>9} {:>8} {:>8} {:>7} "
-                   "{:>7} {:>9} {:>9} {:>7}\n",
+                   "{:>7} {:>9} {:>9} {:>7} {:>6}\n",
                    style, comparison.patience_s[index], "load", "strategy", "success %", "429s %",
-                   "per call", "use %", "of FIFO", "p50 wait", "p99 wait", "window");
+                   "per call", "use %", "of FIFO", "p50 wait", "p99 wait", "window", "least");
     for (const Cell& cell : comparison.cells) {
       if (cell.style != style) continue;
       fmt::format_to(to,
                      "{:<6} {:<22} {:>9.2f} {:>8.3f} {:>8.2f} {:>7.2f} {:>7.3f} {:>7.2f} s "
-                     "{:>7.2f} s {:>7.3f}\n",
+                     "{:>7.2f} s {:>7.3f} {:>6}\n",
                      cell.load, cell.strategy, 100 * cell.success(), 100 * cell.share_429(),
                      cell.attempts_per_call(), 100 * cell.use, cell.use_of_fifo(), cell.p50_s,
-                     cell.p99_s, cell.worst_window);
+                     cell.p99_s, cell.worst_window,
+                     cell.least_share ? fmt::format("{:.2f}", *cell.least_share) : "-");
     }
   }
   out += '\n';
@@ -383,7 +299,7 @@ std::string compare_table(const Comparison& comparison) {
       "\nsuccess: calls answered; 429s: of attempts; use: of the scarcest limit, and as a share of "
       "what a\nclairvoyant FIFO that keeps every window's sum within the limit has; wait: from "
       "arrival to the\ndeparture that was answered; window: the largest sum the provider counted, "
-      "of its limit.\n";
+      "of its limit; least: what\nthe tenant that fares worst is served, of its max-min share.\n";
   for (const std::string& fault : comparison.faults()) fmt::format_to(to, "{}\n", fault);
   return out;
 }

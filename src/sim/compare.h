@@ -24,11 +24,6 @@ struct Contender {
 /// for each of `ablations`.
 std::vector<Contender> contenders(const std::vector<std::string>& ablations);
 
-/// Why an ablation cannot be run: empty if it can. Some are "not yet", others are no ablation.
-std::string ablation_fault(std::string_view name);
-/// Those that can be run and those that are not built yet, for help and faults.
-std::string ablation_names();
-
 /// One strategy under one load at one provider; seeds put together.
 struct Cell {
   std::string style, load, strategy;
@@ -40,6 +35,8 @@ struct Cell {
   double ceiling = 0;   ///< ... and what nobody can pass: see `most_use`
   bool beats_ceiling = false;  ///< with any seed
   double worst_window = 0;
+  /// What the tenant that fares worst is served, of its max-min share; absent: there is one only.
+  std::optional<double> least_share;
   double p50_s = 0, p99_s = 0;  ///< wait of the served, arrival to the departure that was answered
   std::int64_t retries = 0, retries_answered = 0, tokens = 0;
   std::int64_t violations = 0;  ///< found by the checkers; overtaking is not counted

@@ -50,6 +50,9 @@ class DirectPort : public GovernorPort {
   void cancel(CallId call, Instant now) override;
   void snapshot(governor::Snapshot& into, Instant now) const override;
 
+ protected:
+  [[nodiscard]] governor::Governor& governor() { return governor_; }
+
  private:
   governor::Governor governor_;
 };

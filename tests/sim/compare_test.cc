@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sim/compare.h"
+#include "sim/ablations.h"
 
 #include <gtest/gtest.h>
 
@@ -182,9 +183,7 @@ TEST(Compare, TheRecordingAgreesWithTheHarness) {
 }
 
 TEST(Compare, AblationsAreContendersOfTheirOwn) {
-  EXPECT_EQ(ablation_fault("no-pacing"), "");
-  EXPECT_EQ(ablation_fault("no-mirror"), "no-mirror: not in this version");
-  EXPECT_NE(ablation_fault("no-luck").find("is not one of"), std::string::npos);
+  EXPECT_EQ(find_ablation("no-luck"), nullptr);
   auto set = load_scenarios(kFile);
   ASSERT_TRUE(set.has_value());
   Scenario world = set->scenarios.front();
@@ -202,6 +201,37 @@ TEST(Compare, AblationsAreContendersOfTheirOwn) {
   EXPECT_GT(compared->cells[8].rejected, 0) << "the guard is what keeps jitter from being refused";
   options.load = "55%";
   EXPECT_FALSE(compare("ablations", "", {world}, options).has_value());
+}
+
+/// Each part earns its place where it is needed: the mirror against windows, filling in behind
+/// large calls, brackets where a limit is not known.
+TEST(Compare, AnAblationIsWorseWhereThePartIsNeeded) {
+  auto set = load_scenarios("scenarios/ablations.yaml");
+  ASSERT_TRUE(set.has_value());
+  CompareOptions options;
+  options.seeds = {1};
+  const auto run = [&](const char* load, const std::string& ablation) {
+    options.load = load;
+    options.ablations = {ablation};
+    return *compare("ablations", "", set->scenarios, options);
+  };
+  const auto cell = [](const Comparison& of, const char* style, const std::string& strategy) {
+    const Cell* found = of.find(style, of.loads.front(), strategy);
+    EXPECT_NE(found, nullptr) << style << " " << strategy;
+    return found == nullptr ? Cell{} : *found;
+  };
+  const Comparison mirror = run("150%", "no-mirror");
+  for (const char* style : {"fixed-window", "long-context"}) {
+    EXPECT_EQ(cell(mirror, style, "weir").rejected, 0) << style;
+    EXPECT_GT(cell(mirror, style, "weir no-mirror").share_429(), 0.001) << style;
+  }
+  const Comparison aimd = run("150%", "aimd");
+  EXPECT_LT(cell(aimd, "hidden", "weir").share_429() * 2,
+            cell(aimd, "hidden", "weir aimd").share_429());
+  EXPECT_GT(cell(aimd, "hidden", "weir").use, cell(aimd, "hidden", "weir aimd").use + 0.1);
+  const Comparison fifo = run("95%", "fifo");
+  EXPECT_LT(cell(fifo, "long-context", "weir").p50_s * 2,
+            cell(fifo, "long-context", "weir fifo").p50_s);
 }
 
 TEST(Compare, TheCommandWritesTheSameTwiceAndThePageBesideIt) {
