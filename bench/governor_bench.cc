@@ -11,7 +11,7 @@ namespace {
 using namespace weir;
 using std::chrono::seconds;
 
-std::shared_ptr<Policy> policy() {
+std::shared_ptr<Policy> policy(Strategy strategy = Strategy::shaping) {
   const auto rule = [](Unit unit, std::int64_t amount, Duration window) {
     Rule made;
     made.unit = unit;
@@ -32,6 +32,7 @@ std::shared_ptr<Policy> policy() {
   deployment.name = "main";
   deployment.rules = rules;
   deployment.start_level = 1;
+  deployment.strategy = strategy;
   made->deployments.push_back(deployment);
   ProfilePolicy profile;
   profile.name = "*";
@@ -60,6 +61,36 @@ void reserve_and_settle(benchmark::State& state) {
   }
 }
 BENCHMARK(reserve_and_settle);
+
+/// A stream with four reports of its progress: what strategy adaptive learns from.
+void stream(benchmark::State& state, Strategy strategy) {
+  Instant now{seconds(1000)};
+  governor::Governor governor(policy(strategy), 1, now);
+  Call call;
+  call.leaf = NodeId(2);
+  call.profile = ProfileId(0);
+  call.traffic_class = ClassId(0);
+  call.demand.input_bytes = 1200;
+  call.demand.streaming = true;
+  Settlement settlement;
+  settlement.reported = Usage{300, 200, std::nullopt, std::nullopt};
+  settlement.output_events = 200;
+  for ([[maybe_unused]] auto _ : state) {
+    const governor::Outcome outcome = governor.submit(call, now);
+    const CallId id = std::get<governor::Admitted>(outcome).call;
+    governor.sent(id, now);
+    for (std::int64_t events = 1; events < 200; events += 66) {
+      now += std::chrono::microseconds(2);
+      governor.progress(id, events, now);
+    }
+    now += std::chrono::microseconds(2);
+    benchmark::DoNotOptimize(governor.settle(id, settlement, now));
+  }
+}
+void stream_shaped(benchmark::State& state) { stream(state, Strategy::shaping); }
+BENCHMARK(stream_shaped);
+void stream_adaptive(benchmark::State& state) { stream(state, Strategy::adaptive); }
+BENCHMARK(stream_adaptive);
 
 }  // namespace
 

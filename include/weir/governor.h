@@ -93,6 +93,13 @@ struct DeploymentView {
   double p95_coverage_ratio = 0;    ///< share of them within their estimated 95 % quantile; 0: none
   double cached_input_ratio = 0;    ///< share of the input that came from the provider's cache
   Duration guard{0};
+  // What its answers say about congestion (strategy adaptive):
+  std::int64_t congestion_limit = 0;      ///< calls that may be in flight for it; 0: any number
+  bool congested = false;                 ///< the limit has proven to help; else it is on trial
+  std::int64_t congestion_holds = 0;      ///< times that congestion set in
+  std::int64_t congestion_refuted = 0;    ///< limits that did not help and were lifted
+  double normal_first_token_seconds = 0;  ///< of a stream with a mean prompt; 0: unknown
+  double normal_token_seconds = 0;        ///< between two tokens of a stream; 0: unknown
 };
 
 struct ClassView {
@@ -142,6 +149,12 @@ struct LearnedNote {
   std::int64_t before = 0;
   std::int64_t after = 0;
   double evidence = 0;  ///< as in MeterView
+};
+
+/// Congestion set in at a deployment, or ended: strategy adaptive.
+struct CongestionNote {
+  std::string deployment;
+  std::int64_t limit = 0;  ///< calls that may be in flight; 0: it ended
 };
 
 /// Decides who may send what, when, and on whose quota.
@@ -232,6 +245,10 @@ class Governor {
   [[nodiscard]] bool has_learned() const;
   /// What was learned since the last call, at most 64 changes: further ones are left out.
   std::vector<LearnedNote> take_learned();
+  /// Whether `take_congestion_notes` has something. Allocates nothing.
+  [[nodiscard]] bool has_congestion_notes() const;
+  /// What changed since the last call, in order, at most 64: further ones are left out.
+  std::vector<CongestionNote> take_congestion_notes();
   [[nodiscard]] const Policy& policy() const;
 
  private:

@@ -129,6 +129,9 @@ void append_deployments(JsonWriter& json, const State& state) {
     json.member("p95_coverage_ratio", view.p95_coverage_ratio);
     json.member("cached_input_ratio", view.cached_input_ratio);
     json.member("guard_seconds", to_seconds(view.guard));
+    json.member("congestion_limit", view.congestion_limit).member("congested", view.congested);
+    json.member("normal_first_token_seconds", view.normal_first_token_seconds);
+    json.member("normal_token_seconds", view.normal_token_seconds);
     json.key("meters").begin_array();
     for (const auto& meter : view.meters) append_meter(json, meter);
     json.end_array().end_object();

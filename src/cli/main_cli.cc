@@ -34,6 +34,7 @@
 #include "sim/compare.h"
 #include "sim/estimates.h"
 #include "sim/harness.h"
+#include "sim/holds.h"
 #include "sim/workload.h"
 
 namespace weir::cli {
@@ -211,6 +212,38 @@ int print_estimates(const Choice& choice) {
   return measured.missed().empty() ? kDone : kFailed;
 }
 
+/// What of times that have nothing to do with load is taken for congestion.
+int print_holds(const Choice& choice) {
+  const sim::RunOptions& options = choice.sim;
+  if (!choice.scenario.empty() || !choice.strategy.empty() || !options.style.empty() ||
+      !options.load.empty() || !options.report.empty() || !options.ablations.empty() ||
+      options.compare || options.seeds.size() > 1) {
+    fmt::print(choice.err, "weir sim holds takes --trace FILE, one --seed and --json, no more\n");
+    return kUsage;
+  }
+  constexpr std::int64_t kSynthetic = 6000;
+  std::vector<sim::TraceRow> rows;
+  if (options.trace.empty()) {
+    rows = sim::bimodal_rows(kSynthetic, options.seeds.empty() ? 1 : options.seeds.front());
+  } else {
+    auto read = sim::read_trace(options.trace);
+    if (!read) {
+      fmt::print(choice.err, "weir sim: {}\n", read.error().text);
+      return kInvalidConfig;
+    }
+    rows = *std::move(read);
+  }
+  const sim::FalseHolds found = sim::find_false_holds(rows);
+  if (found.rows == 0) {
+    fmt::print(choice.err,
+               "weir sim: no row of the trace says how long it took; name one with a column "
+               "duration_ms, such as scenarios/traces/acdc_trace_d_head_generation_heavy.csv\n");
+    return kInvalidConfig;
+  }
+  choice.out << (options.json ? sim::holds_json(found) : sim::holds_table(found));
+  return found.holds == 0 && found.share() <= 0.01 ? kDone : kFailed;
+}
+
 int simulate(Choice& choice) {
   const auto refuse = [&choice](std::string_view why, int code) {
     fmt::print(choice.err, "weir sim{}\n", why);
@@ -223,6 +256,7 @@ int simulate(Choice& choice) {
   }
   if (choice.sim_what == "claims") return print_claims(choice);
   if (choice.sim_what == "estimates") return print_estimates(choice);
+  if (choice.sim_what == "holds") return print_holds(choice);
   if (!choice.sim_what.empty()) {
     return refuse(fmt::format(": there is no '{}'; see 'weir sim --help'", choice.sim_what),
                   kUsage);
@@ -281,7 +315,8 @@ void add_sim(CLI::App& app, Choice& choice) {
       ->type_name("NAME");
   command->add_option("what", choice.sim_what,
                       "claims: measure the published figures; estimates: how well the outputs of "
-                      "a --trace are foreseen; both take no scenario");
+                      "a --trace are foreseen; holds: what of the times of a --trace, or of two "
+                      "kinds of back ends, is taken for congestion; they take no scenario");
   command->add_option("--seed", choice.sim.seeds, "Only these seeds")->type_name("N");
   command->add_option("--style", choice.sim.style, "Only this style of rules")->type_name("NAME");
   command->add_option("--load", choice.sim.load, "Only this load; of a comparison: as 120%")

@@ -146,7 +146,8 @@ void write_refusal(bool keep_alive, http::Responder& responder, const Turned& tu
                    const std::string& limit_fields) {
   std::string fields = common_fields(turned.serial) + limit_fields;
   append_retry_fields(fields, turned.refusal);
-  write_answer(keep_alive, responder, 429, refusal_body(turned.refusal), fields);
+  write_answer(keep_alive, responder, refusal_status(turned.refusal), refusal_body(turned.refusal),
+               fields);
 }
 
 /// Whole seconds of X-DashScope-Wait-Timeout; anything else counts as not said.

@@ -95,7 +95,13 @@ void append_limit_fields(std::string& into, std::string_view unit, const UnitLim
                  unit, limit.limit, limit.remaining, go_duration(limit.reset));
 }
 
+std::uint16_t refusal_status(const Refusal& refusal) { return refusal.overload ? 503 : 429; }
+
 std::string refusal_body(const Refusal& refusal) {
+  if (refusal.overload) {
+    return error_body("The engine is currently overloaded, please try again later",
+                      "service_unavailable");
+  }
   if (refusal.growth) {
     return error_body(
         "Request rate increased too quickly. To ensure system stability, please adjust your client "

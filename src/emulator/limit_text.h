@@ -42,10 +42,12 @@ struct Refusal {
   std::int64_t requested = 0;
   std::optional<Duration> retry_after;
   bool never_fits = false;
-  bool growth = false;  ///< it is the growth and no limit that refuses
+  bool growth = false;    ///< it is the growth and no limit that refuses
+  bool overload = false;  ///< it is neither: there is too much to do
 };
 
-/// The body of the 429 and the field lines that go with it.
+/// The status, the body and the field lines that go with it.
+std::uint16_t refusal_status(const Refusal& refusal);
 std::string refusal_body(const Refusal& refusal);
 void append_retry_fields(std::string& into, const Refusal& refusal);
 

@@ -84,6 +84,12 @@ void Provider::serve_queue(Instant at) {
 Begun Provider::begin(const ModelRequest& request, std::optional<Duration> patience, Instant now) {
   const std::lock_guard lock(mutex_);
   const Instant at = turn_to(now);
+  if (latency_.full(rules_.counters().inflight)) {
+    Refusal refusal;
+    refusal.model = request.model;
+    refusal.overload = true;
+    return {Turned{refusal, ++serial_}, limit_fields(at)};
+  }
   const bool produces = request.operation != Operation::embedding;
   model::AdmitRequest ask{.input_tokens = request.input_tokens, .max_output_tokens = 0};
   if (produces) {

@@ -214,6 +214,25 @@ constexpr Field kLatency[] = {
      .doc = "How much slower at twice the knee",
      .fallback = "100%",
      .high = 100'000},
+    {.key = "first_token_slope",
+     .type = Type::percent,
+     .doc = "How much later the first token comes at twice the knee",
+     .fallback = "0%",
+     .high = 100'000},
+    {.key = "depth",
+     .type = Type::count,
+     .doc = "More requests in flight than this are answered with 503; 0: any number is taken",
+     .fallback = "0"},
+    {.key = "slow_share",
+     .type = Type::percent,
+     .doc = "Requests that a slower kind of back end answers",
+     .fallback = "0%",
+     .high = 100},
+    {.key = "slow_factor",
+     .type = Type::percent,
+     .doc = "How long those take, of what the others do",
+     .fallback = "600%",
+     .high = 100'000},
     {.key = "noise",
      .type = Type::percent,
      .doc = "Sigma of a log-normal factor of mean 1 on each answer's times",
@@ -446,6 +465,10 @@ model::LatencySettings read_latency(const Section& section, config::Faults& faul
       section.duration("per_output_token").value_or(latency.per_output_token);
   latency.knee = section.count("knee").value_or(0);
   latency.slope = section.percent("slope").value_or(1.0);
+  latency.first_token_slope = section.percent("first_token_slope").value_or(0);
+  latency.depth = section.count("depth").value_or(0);
+  latency.slow_share = section.percent("slow_share").value_or(0);
+  latency.slow_factor = section.percent("slow_factor").value_or(latency.slow_factor);
   latency.noise = section.percent("noise").value_or(0.1);
   return latency;
 }
@@ -569,9 +592,12 @@ std::string rules_json(const std::vector<Rule>& rules) {
 std::string latency_json(const model::LatencySettings& latency) {
   return fmt::format(
       R"({{"first_token":"{}","per_input_token":"{}","per_output_token":"{}","knee":{},)"
-      R"("slope":"{}","noise":"{}"}})",
+      R"("slope":"{}","first_token_slope":"{}","depth":{},"slow_share":"{}","slow_factor":"{}",)"
+      R"("noise":"{}"}})",
       config::show(latency.base_first_token), nanoseconds(latency.per_input_token),
       config::show(latency.per_output_token), latency.knee, config::show_percent(latency.slope),
+      config::show_percent(latency.first_token_slope), latency.depth,
+      config::show_percent(latency.slow_share), config::show_percent(latency.slow_factor),
       config::show_percent(latency.noise));
 }
 

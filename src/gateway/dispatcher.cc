@@ -197,6 +197,9 @@ governor::Settled Dispatcher::settle(CallId call, const Settlement& settlement, 
   const auto settled = core_.with([&](Core& core) {
     const auto answer = core.governor.settle(call, settlement, now, charged);
     if (core.governor.has_debt_alarms()) debt_alarms_.store(true, std::memory_order_relaxed);
+    if (core.governor.has_congestion_notes()) {
+      congestion_notes_.store(true, std::memory_order_relaxed);
+    }
     collect(core, now, due);
     return answer;
   });
@@ -215,6 +218,13 @@ std::vector<governor::LearnedNote> Dispatcher::take_learned() {
   return core_.with([&](Core& core) {
     learned_.store(false, std::memory_order_relaxed);
     return core.governor.take_learned();
+  });
+}
+
+std::vector<governor::CongestionNote> Dispatcher::take_congestion_notes() {
+  return core_.with([&](Core& core) {
+    congestion_notes_.store(false, std::memory_order_relaxed);
+    return core.governor.take_congestion_notes();
   });
 }
 

@@ -89,6 +89,11 @@ class Dispatcher {
     return debt_alarms_.load(std::memory_order_relaxed);
   }
   std::vector<governor::DebtAlarm> take_debt_alarms();
+  /// The same of congestion that set in or ended.
+  [[nodiscard]] bool has_congestion_notes() const {
+    return congestion_notes_.load(std::memory_order_relaxed);
+  }
+  std::vector<governor::CongestionNote> take_congestion_notes();
 
   /// The same of what was learned of limits.
   [[nodiscard]] bool has_learned() const { return learned_.load(std::memory_order_relaxed); }
@@ -136,6 +141,7 @@ class Dispatcher {
   Guarded<Core> core_;
   std::atomic<bool> debt_alarms_{false};
   std::atomic<bool> learned_{false};
+  std::atomic<bool> congestion_notes_{false};
   Guarded<std::vector<std::shared_ptr<Mailbox>>> mailboxes_;
   Wake wake_;
 };

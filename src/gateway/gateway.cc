@@ -84,6 +84,15 @@ void Gateway::tell_learned() {
   }
 }
 
+void Gateway::tell_congestion() {
+  for (const governor::CongestionNote& note : dispatcher_.take_congestion_notes()) {
+    const bool holds = note.limit > 0;
+    log_.write(holds ? telemetry::LogLevel::warn : telemetry::LogLevel::info,
+               holds ? "congestion_set_in" : "congestion_ended",
+               {{"deployment", std::string_view(note.deployment)}, {"limit", note.limit}});
+  }
+}
+
 std::uint64_t Gateway::next_seed() {
   constexpr std::uint64_t kStep = 0xd1342543de82ef95ULL;
   return seed_.fetch_add(kStep, std::memory_order_relaxed);

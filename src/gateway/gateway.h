@@ -75,6 +75,7 @@ class Gateway {
   void tell_debts();
   /// Logs what was learned of providers' limits.
   void tell_learned();
+  void tell_congestion();
 
   Dispatcher& dispatcher() { return dispatcher_; }
   Meters& meters() { return meters_; }

@@ -80,6 +80,9 @@ Meters::Meters(telemetry::Registry& metrics)
       reserved(metrics.gauge("weir_reserved", "Held by calls granted and not settled.",
                              {"deployment", "unit"})),
       inflight(metrics.gauge("weir_inflight", "Calls granted and not settled.", {"deployment"})),
+      congestion_limit(metrics.gauge("weir_congestion_limit",
+                                     "Calls that may be in flight because of congestion; 0: any.",
+                                     {"deployment"})),
       truncated(metrics.counter("weir_truncated_total",
                                 "Answers a provider broke off after they had begun.",
                                 {"deployment"})),
@@ -105,7 +108,7 @@ Meters::Meters(telemetry::Registry& metrics)
 
 void Meters::show(const governor::Snapshot& snapshot, const Plan& plan) {
   for (auto* family : {&queue_depth, &queue_oldest, &estimate_error, &output_bias, &p95_coverage,
-                       &cached_input, &quota_used, &reserved, &inflight}) {
+                       &cached_input, &quota_used, &reserved, &inflight, &congestion_limit}) {
     family->clear();
   }
   for (const auto& view : snapshot.classes) {
@@ -116,6 +119,7 @@ void Meters::show(const governor::Snapshot& snapshot, const Plan& plan) {
   for (const auto& view : snapshot.deployments) {
     const auto label = deployment_name(plan, view.deployment);
     inflight.with({label}).set(static_cast<double>(view.inflight));
+    congestion_limit.with({label}).set(static_cast<double>(view.congestion_limit));
     estimate_error.with({label}).set(view.estimate_error_ratio);
     output_bias.with({label}).set(view.output_bias_ratio);
     // Nothing covered is not the same as nothing known.

@@ -42,6 +42,7 @@ class Meters {
   telemetry::Family<telemetry::Gauge>& quota_used;
   telemetry::Family<telemetry::Gauge>& reserved;
   telemetry::Family<telemetry::Gauge>& inflight;
+  telemetry::Family<telemetry::Gauge>& congestion_limit;
   telemetry::Family<telemetry::Counter>& truncated;
   telemetry::Family<telemetry::Counter>& client_gone;
   telemetry::Family<telemetry::Counter>& early_refusals;

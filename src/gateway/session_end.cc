@@ -91,6 +91,7 @@ void Session::settle(Ending ending) {
   context_.gateway.dispatcher().settle(call_.release(), settlement, at, &charged);
   if (context_.gateway.dispatcher().has_debt_alarms()) context_.gateway.tell_debts();
   if (context_.gateway.dispatcher().has_learned()) context_.gateway.tell_learned();
+  if (context_.gateway.dispatcher().has_congestion_notes()) context_.gateway.tell_congestion();
   // Also what no provider reported: a caller that leaves early is charged for what was made.
   if (charged.input_tokens > 0 || charged.output_tokens > 0) {
     context_.series.count_tokens(*plan_, grant_.deployment, plan_->tenant_label(tenant()), class_,

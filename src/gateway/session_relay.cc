@@ -356,6 +356,12 @@ void Session::on_failure(const http::Failure& failure) {
     return;
   }
   if (request_left_) count_attempt(status_);
+  if (timed_out && failure.request_sent) {
+    Signal silence;
+    silence.kind = SignalClass::timeout;
+    silence.call = call_.call();
+    context_.gateway.dispatcher().signal(grant_.deployment, *plan_, silence, now());
+  }
   // A provider that has the whole request may charge for it, whatever became of its answer.
   const bool billed = failure.request_sent && failure.error.may_have_been_billed;
   provider_failed(timed_out ? Problem::provider_timed_out : Problem::provider_failed,
@@ -383,8 +389,9 @@ void Session::keep_error(const http::ResponseHead& head) {
 }
 
 bool Session::judge_error(Extent extent) {
-  const Signal signal = route_.dialect->read_signal(status_, error_->fields, error_->body,
-                                                    context_.gateway.clock().wall());
+  Signal signal = route_.dialect->read_signal(status_, error_->fields, error_->body,
+                                              context_.gateway.clock().wall());
+  if (signal.kind == SignalClass::timeout) signal.call = call_.call();
   switch (signal.kind) {
     case SignalClass::rate_limited:
     case SignalClass::quota_exhausted:

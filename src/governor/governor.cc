@@ -12,6 +12,22 @@ namespace {
 
 constexpr std::int64_t kEventsAtOnce = 64;
 
+void view_congestion(const DeploymentState& state, bool learns, DeploymentView& view) {
+  // What was found under another strategy holds nobody up under this one.
+  static const Congestion kNothing;
+  const Congestion& congestion = learns ? state.congestion : kNothing;
+  view.congestion_limit = congestion.limit();
+  view.congested = congestion.state() == Congestion::State::holding;
+  view.congestion_holds = congestion.holds();
+  view.congestion_refuted = congestion.refuted();
+  view.normal_first_token_seconds = congestion.normal_first_token();
+  // Measured is the time of an event of the stream.
+  constexpr std::int64_t kEvents = 1000;
+  const auto tokens = static_cast<double>(state.estimator.output_of(kEvents));
+  view.normal_token_seconds =
+      tokens > 0 ? congestion.normal_per_token() * static_cast<double>(kEvents) / tokens : 0;
+}
+
 template <class List>
 std::map<std::string, std::uint32_t> index_by_name(const List& list) {
   std::map<std::string, std::uint32_t> index;
@@ -282,7 +298,9 @@ void Governor::Impl::sent(CallId id, Instant now) {
   each_own(*record->terms, record->call, stamp);
   const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
   for (const MeterRef& ref : deployment.rules) stamp(ref);
-  if (deployment.learns) note_standing(*record, deployment, now);
+  if (!deployment.learns) return;
+  note_standing(*record, deployment, now);
+  note_departure(*record);
 }
 
 void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now) {
@@ -294,6 +312,7 @@ void Governor::Impl::progress(CallId id, std::int64_t output_events, Instant now
   record->renewed_at = now;
   lease_push(id.slot);
   learn_acceptance(*record, now);
+  note_output(*record, output_events, now);
   if (output_events <= record->events || !record->cost.produces_output) return;
   record->events = output_events;
   const DeploymentTerms& deployment = record->terms->deployments[record->deployment];
@@ -452,12 +471,13 @@ void Governor::Impl::snapshot(Snapshot& into, Instant now) {
     view.output_bias_ratio = learned.output_bias;
     view.p95_coverage_ratio = learned.p95_coverage;
     view.cached_input_ratio = learned.cached_ratio;
+    view_congestion(*from.state, from.learns, view);
     view.guard = Duration{0};
     view.meters.resize(from.rules.size());
     std::size_t shown = 0;
     for (const MeterRef& ref : from.rules) {
       const Belief& belief = ref.shared->belief;
-      if (!belief.active) continue;
+      if (!belief.active || ref.congestion) continue;
       RuleMeter& meter = ref.meter();
       MeterView& out = view.meters[shown++];
       out.guessed = belief.guessed;
@@ -530,6 +550,10 @@ bool Governor::has_debt_alarms() const { return impl_->has_debt_alarms(); }
 std::vector<DebtAlarm> Governor::take_debt_alarms() { return impl_->take_debt_alarms(); }
 bool Governor::has_learned() const { return impl_->has_learned(); }
 std::vector<LearnedNote> Governor::take_learned() { return impl_->take_learned(); }
+bool Governor::has_congestion_notes() const { return impl_->has_congestion_notes(); }
+std::vector<CongestionNote> Governor::take_congestion_notes() {
+  return impl_->take_congestion_notes();
+}
 const Policy& Governor::policy() const { return impl_->policy(); }
 
 }  // namespace weir::governor

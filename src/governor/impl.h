@@ -43,6 +43,10 @@ class Governor::Impl {
   std::vector<DebtAlarm> take_debt_alarms() { return std::exchange(debt_alarms_, {}); }
   [[nodiscard]] bool has_learned() const { return !learned_.empty(); }
   std::vector<LearnedNote> take_learned() { return std::exchange(learned_, {}); }
+  [[nodiscard]] bool has_congestion_notes() const { return !congestion_notes_.empty(); }
+  std::vector<CongestionNote> take_congestion_notes() {
+    return std::exchange(congestion_notes_, {});
+  }
   [[nodiscard]] const Policy& policy() const { return *terms_->policy; }
 
  private:
@@ -72,8 +76,11 @@ class Governor::Impl {
     Instant renewed_at;
     Progressed progressed;
     std::int64_t events = 0;
-    bool as_enforced = false;  // it counts where meters stand as if everything were enforced
-    bool judged = false;       // the provider's verdict on it has been learned from
+    bool as_enforced = false;       // it counts where meters stand as if everything were enforced
+    bool judged = false;            // the provider's verdict on it has been learned from
+    Congestion::Of pace;            // how many were in flight when it left, and when that was
+    std::int64_t paced_events = 0;  // up to which its speed has been measured, and when that was
+    Instant paced_at = kDawn;
     // Where the windows of the deployment's rules stood when it left, itself included.
     std::array<std::int64_t, kLearnedRules> standing{};
   };
@@ -237,6 +244,15 @@ class Governor::Impl {
   void decrease(DeploymentTerms& deployment, const Signal& signal, Record& record, Instant now);
   Refusal give_up(const Record& record, const Signal& signal, Instant earliest, Instant now);
 
+  // slowness.cc
+  void note_departure(Record& record);
+  void note_output(Record& record, std::int64_t output_events, Instant now);
+  void note_answer(Record& record, const Settlement& settlement, Instant now);
+  /// Whether the signal, or the refusal, says that the provider has too much to do.
+  void note_overload(Record& record, const Signal& signal, Instant now);
+  void keep_congestion_limit(const Terms& terms, std::uint32_t deployment);
+  void tell_congestion(const Terms& terms, std::uint32_t deployment);
+
   // learning.cc
   void note_standing(Record& record, const DeploymentTerms& deployment, Instant now);
   void learn_headers(const Record& record, const Signal& signal, Instant now);
@@ -288,6 +304,7 @@ class Governor::Impl {
   std::vector<std::shared_ptr<DeploymentState>> states_;
   std::vector<DebtAlarm> debt_alarms_;
   std::vector<LearnedNote> learned_;
+  std::vector<CongestionNote> congestion_notes_;
   std::vector<Tombstone> tombstones_;
   std::size_t next_tombstone_ = 0;
 };

@@ -74,6 +74,8 @@ bool each_meant(const DeploymentTerms& deployment, Limiter limiter, Visit&& visi
   for (const bool exact : {true, false}) {
     bool any = false;
     for (const MeterRef& ref : deployment.rules) {
+      // Nobody told it, and a provider that names a limit on calls in flight means one of its own.
+      if (ref.congestion) continue;
       if (!is_unit(ref) || (exact && !window_of(limiter, ref.limit.window))) continue;
       visit(ref);
       any = true;

@@ -148,6 +148,11 @@ class RuleMeter {
   [[nodiscard]] const MeterSettings& settings() const { return settings_; }
   [[nodiscard]] Duration spread() const { return spread_; }
   [[nodiscard]] const Rule& rule() const { return settings_.rule; }
+  /// Another amount of a rule on calls in flight; nothing else changes. Allocates nothing.
+  void set_slots(std::int64_t amount) {
+    settings_.rule.amount = amount;
+    derive();
+  }
   [[nodiscard]] bool level() const { return settings_.rule.unit == Unit::concurrency; }
   [[nodiscard]] std::int64_t used(Instant now);
   [[nodiscard]] std::int64_t open() const { return open_; }

@@ -213,6 +213,7 @@ Settled Governor::Impl::settle(CallId id, const Settlement& settlement, Instant 
   const Actual actual = actual_of(*record, settlement);
   if (charged != nullptr) *charged = charged_of(settlement, actual);
   if (settlement.reported || settlement.response_started) learn_acceptance(*record, now);
+  note_answer(*record, settlement, now);
   DeploymentState& state = *record->terms->deployments[record->deployment].state;
   if (settlement.reported && settlement.ending == Ending::completed) {
     state.failures_in_row = 0;
@@ -379,6 +380,7 @@ Verdict Governor::Impl::rejected(CallId id, const Signal& signal, bool replayabl
   ++revision_;
 
   if (throttled) decrease(deployment, signal, record, now);
+  note_overload(record, signal, now);
   if (busy && signal.retry_after) {
     const Duration wait = std::clamp(*signal.retry_after, Duration{0}, kMaxHint);
     hold_for(deployment, signal, saturating_add(now, wait), now);
@@ -448,6 +450,7 @@ void Governor::Impl::signal(DeploymentId id, const Signal& signal, Instant now) 
                       record->deployment == id.value() && record->progressed.sent;
     if (sent && record->terms->deployments[record->deployment].learns) {
       if (signal.kind == SignalClass::ok) learn_acceptance(*record, now);
+      note_overload(*record, signal, now);
       learn_headers(*record, signal, now);
     }
   }

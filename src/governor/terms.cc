@@ -214,6 +214,27 @@ void Registry::bind_guesses(const DeploymentPolicy& from, std::size_t index,
   }
 }
 
+// The limit that congestion sets is a rule on calls in flight like one that was told, so that who
+// waits for it, how long and what he is told are the same.
+void Registry::bind_congestion(const DeploymentPolicy& from, std::size_t index,
+                               DeploymentTerms& deployment, Instant now) {
+  Rule rule;
+  rule.unit = Unit::concurrency;
+  rule.window = Duration{0};
+  const std::int64_t limit = deployment.state->congestion.limit();
+  rule.amount = std::max<std::int64_t>(1, limit);
+  MeterSettings settings = provider_settings(from, rule);
+  settings.adaptive = false;
+  settings.goes_alone = false;
+  std::map<std::string, int> taken;
+  MeterRef ref = bind("congestion|" + from.name, settings, now, taken);
+  ref.shared->belief.guessed = true;
+  ref.shared->belief.active = limit > 0;
+  ref.congestion = true;
+  ref.limit.deployment = DeploymentId(static_cast<std::uint32_t>(index));
+  deployment.rules.push_back(std::move(ref));
+}
+
 void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now) {
   for (std::size_t i = 0; i < policy.deployments.size(); ++i) {
     const DeploymentPolicy& from = policy.deployments[i];
@@ -260,6 +281,7 @@ void Registry::bind_deployments(const Policy& policy, Terms& terms, Instant now)
     }
     deployment.learns = from.strategy == Strategy::adaptive;
     if (deployment.learns) bind_guesses(from, i, deployment, now);
+    if (deployment.learns && !deployment.observe) bind_congestion(from, i, deployment, now);
     terms.deployments.push_back(std::move(deployment));
   }
 }

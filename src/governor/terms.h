@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "governor/congestion.h"
 #include "governor/estimator.h"
 #include "governor/rule_meter.h"
 #include "weir/decision.h"
@@ -58,9 +59,10 @@ struct Metered {
 struct MeterRef {
   std::shared_ptr<Metered> shared;
   Claim claim;
-  bool gates = true;     ///< false: it only accounts
-  bool watched = false;  ///< observe mode: it would gate
-  LimitRef limit;        ///< how this limit is named to a caller
+  bool gates = true;        ///< false: it only accounts
+  bool watched = false;     ///< observe mode: it would gate
+  bool congestion = false;  ///< its amount is what `DeploymentState::congestion` says
+  LimitRef limit;           ///< how this limit is named to a caller
   [[nodiscard]] RuleMeter& meter() const { return shared->meter; }
   /// Does the same to the meter and, if the call counts there, to the one that stands as enforced.
   template <class Act>
@@ -93,6 +95,8 @@ class Jitter {
 struct DeploymentState {
   DeploymentState(const DeploymentPolicy& policy, std::shared_ptr<EstimateTable> callers);
   Estimator estimator;
+  Congestion congestion;
+  bool congestion_told = false;  ///< that it set in, and not yet that it ended
   Jitter jitter;
   Instant hold_until = kDawn;    ///< the provider asked everybody to wait
   Instant decreased_at = kDawn;  ///< one decrease per epoch: older failures do not count again
@@ -186,6 +190,8 @@ class Registry {
   static void watch(const Terms& terms, Instant now);
   void bind_guesses(const DeploymentPolicy& from, std::size_t index, DeploymentTerms& deployment,
                     Instant now);
+  void bind_congestion(const DeploymentPolicy& from, std::size_t index, DeploymentTerms& deployment,
+                       Instant now);
   void bind_deployments(const Policy& policy, Terms& terms, Instant now);
   void prune();
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "sim/clock_port.h"
@@ -76,6 +77,57 @@ void ask_oracle(const Scenario& scenario, const std::vector<Arrival>& arrivals, 
       scenario, arrivals, clairvoyant_backfill(arrivals, rules, max_wait, running, kBackfillAhead));
 }
 
+/// Tries how many calls in flight answer the most where that many are told and kept.
+void try_fixed(const Scenario& scenario, std::uint64_t seed, Report& report) {
+  const std::int64_t knee = std::max(scenario.latency.knee, scenario.latency.depth);
+  if (knee <= 0) return;
+  Scenario fixed = scenario;
+  fixed.goals = {};
+  fixed.told.strategy = Strategy::shaping;
+  Rule rule;
+  rule.unit = Unit::concurrency;
+  rule.window = Duration{0};
+  fixed.told.rules.push_back(rule);
+  for (const double share : {0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0}) {
+    fixed.told.rules.back().amount =
+        std::max<std::int64_t>(1, std::llround(share * static_cast<double>(knee)));
+    const std::int64_t answered = World(fixed, seed, direct_port()).play().answered_in_horizon;
+    if (answered <= report.best_fixed_answered) continue;
+    report.best_fixed_answered = answered;
+    report.best_fixed = fixed.told.rules.back().amount;
+  }
+}
+
+void judge_congestion(const Goals& goals, Report& report) {
+  const auto judged = [&](std::string goal, double wanted, double reached, bool held) {
+    report.judgements.push_back({std::move(goal), wanted, reached, held});
+  };
+  const auto holds = static_cast<double>(report.holds);
+  if (goals.max_holds) {
+    const auto most = static_cast<double>(*goals.max_holds);
+    judged("holds", most, holds, holds <= most);
+  }
+  if (goals.min_holds) {
+    const auto least = static_cast<double>(*goals.min_holds);
+    judged("holds_at_least", least, holds, holds >= least);
+  }
+  if (goals.max_p95_first_token) {
+    const double most = to_seconds(*goals.max_p95_first_token);
+    const double reached = to_seconds(report.p95_first_token);
+    judged("p95_first_token_s", most, reached, reached <= most);
+  }
+  if (goals.max_503_share) {
+    const double share = static_cast<double>(report.overloaded) /
+                         static_cast<double>(std::max<std::int64_t>(report.books.sent, 1));
+    judged("503_share", *goals.max_503_share, share, share <= *goals.max_503_share);
+  }
+  if (goals.min_of_best_fixed) {
+    const double share = static_cast<double>(report.answered_in_horizon) /
+                         static_cast<double>(std::max<std::int64_t>(report.best_fixed_answered, 1));
+    judged("of_best_fixed", *goals.min_of_best_fixed, share, share >= *goals.min_of_best_fixed);
+  }
+}
+
 void judge(const Scenario& scenario, Report& report) {
   const Goals& goals = scenario.goals;
   const auto at_most = [&](std::string goal, double wanted, double reached) {
@@ -95,7 +147,7 @@ void judge(const Scenario& scenario, Report& report) {
   }
   if (goals.max_429s) {
     at_most("refusals", static_cast<double>(*goals.max_429s),
-            static_cast<double>(report.books.rejected));
+            static_cast<double>(report.books.rejected - report.overloaded));
   }
   if (goals.learned) {
     const auto same = [](const Rule& left, const Rule& right) {
@@ -135,11 +187,21 @@ void judge(const Scenario& scenario, Report& report) {
   }
   if (goals.max_p99)
     at_most("p99_wait_s", to_seconds(*goals.max_p99), to_seconds(report.waits.p99));
+  judge_congestion(goals, report);
   at_most("window_ratio", goals.max_window_ratio, report.worst_window);
   at_most("violations", 0, static_cast<double>(report.violations.count()));
 }
 
 }  // namespace
+
+Duration percentile(std::vector<Duration> durations, double share) {
+  if (durations.empty()) return Duration{0};
+  const auto index = static_cast<std::size_t>(share * static_cast<double>(durations.size()));
+  const std::size_t rank = std::min(index, durations.size() - 1);
+  const auto at = durations.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(durations.begin(), at, durations.end());
+  return *at;
+}
 
 Waits sum_up(std::vector<Duration> waits) {
   Waits result;
@@ -157,7 +219,7 @@ Waits sum_up(std::vector<Duration> waits) {
 
 double Report::share_429() const {
   if (books.sent == 0) return 0;
-  const auto rejected = static_cast<double>(books.rejected - rejected_in_transit);
+  const auto rejected = static_cast<double>(books.rejected - rejected_in_transit - overloaded);
   return rejected / static_cast<double>(books.sent);
 }
 
@@ -238,6 +300,7 @@ Report run(const Scenario& scenario, std::uint64_t seed, const MakePort& make_po
       check_starvation(scenario, world.arrivals(), turns, report.books,
                        {report.longest_pause, report.worst_window}, report.violations);
   report.fairness = fairness_of(scenario, means, world.arrivals(), turns);
+  if (scenario.goals.min_of_best_fixed) try_fixed(scenario, seed, report);
   judge(scenario, report);
   return report;
 }

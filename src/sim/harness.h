@@ -29,6 +29,9 @@ struct Waits {
 /// Nearest-rank percentiles; all 0 without any.
 Waits sum_up(std::vector<Duration> waits);
 
+/// Nearest-rank percentile, `share` in 0..1; 0 without any.
+Duration percentile(std::vector<Duration> durations, double share);
+
 /// One goal and whether it was reached.
 struct Judgement {
   std::string goal;
@@ -61,6 +64,14 @@ struct Report {
   Waits waits;
   Waits oracle;
   std::int64_t oracle_served = 0;
+  std::int64_t answered_in_horizon = 0;
+  std::int64_t overloaded = 0;          ///< 503s; `books.rejected` has them, the share of 429s not
+  std::int64_t holds = 0;               ///< times that congestion set in, as the governor has it
+  std::int64_t congestion_refuted = 0;  ///< and limits that did not help
+  Duration p95_first_token{0};          ///< of streams, from departure
+  std::int64_t best_fixed =
+      0;  ///< calls in flight that answer the most, and how many; 0: not tried
+  std::int64_t best_fixed_answered = 0;
   std::vector<Rule> learned;            ///< rules nobody told the governor, kept at the end
   std::vector<std::string> first_429s;  ///< when and by which rule; the first ten
   Duration longest_pause{0};            ///< that a refusal asked for

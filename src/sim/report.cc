@@ -23,6 +23,9 @@ struct Row {
   double least_share = 1e300, least_jain = 1;
   double starvation = 0;
   std::int64_t restart_attempts = 0, restart_rejected = 0, in_transit = 0;
+  std::int64_t overloaded = 0, holds = 0, refuted = 0, answered = 0, best_fixed_answered = 0;
+  std::int64_t best_fixed = 0;
+  double first_token = 0;
 };
 
 Row& row_of(std::vector<Row>& rows, const Report& report) {
@@ -43,7 +46,14 @@ std::vector<Row> rows_of(const std::vector<Report>& reports) {
     row.held += report.held() ? 1 : 0;
     row.arrivals += report.books.arrivals;
     row.sent += report.books.sent;
-    row.rejected += report.books.rejected;
+    row.rejected += report.books.rejected - report.overloaded;
+    row.overloaded += report.overloaded;
+    row.holds += report.holds;
+    row.refuted += report.congestion_refuted;
+    row.answered += report.answered_in_horizon;
+    row.best_fixed = std::max(row.best_fixed, report.best_fixed);
+    row.best_fixed_answered += report.best_fixed_answered;
+    row.first_token = std::max(row.first_token, to_seconds(report.p95_first_token));
     row.served += report.books.served;
     row.admitted += report.admitted_in_horizon;
     row.least_window_share =
@@ -99,7 +109,15 @@ void append_run(std::string& out, const Report& report) {
                  "\"arrivals\":{},\"served\":{},\"refused\":{},\"timed_out\":{},\"gave_up\":{},"
                  "\"failed\":{},\"gone\":{},\"lost\":{},\"attempts\":{},\"provider_429s\":{},",
                  books.arrivals, books.served, books.refused, books.timed_out, books.gave_up,
-                 books.failed, books.gone, books.lost, books.sent, books.rejected);
+                 books.failed, books.gone, books.lost, books.sent,
+                 books.rejected - report.overloaded);
+  fmt::format_to(to,
+                 "\"provider_503s\":{},\"congestion_holds\":{},\"congestion_refuted\":{},"
+                 "\"first_token_p95_s\":{:.6f},\"answered_in_horizon\":{},\"best_fixed\":{},"
+                 "\"best_fixed_answered\":{},",
+                 report.overloaded, report.holds, report.congestion_refuted,
+                 to_seconds(report.p95_first_token), report.answered_in_horizon, report.best_fixed,
+                 report.best_fixed_answered);
   fmt::format_to(to,
                  "\"admitted_in_horizon\":{},\"allowed\":{:.1f},\"use\":{:.6f},\"fifo_use\":{:.6f},"
                  "\"backfill_use\":{:.6f},\"attempts_after_restart\":{},"
@@ -178,6 +196,17 @@ std::string table(const RunSummary& summary, const std::vector<Report>& reports)
                      "{:<23}{} tenants: least share / max-min share {:.3f}, Jain over it {:.4f}; "
                      "longest wait {:.2f} of its bound\n",
                      "", row.tenants, row.least_share, row.least_jain, row.starvation);
+    }
+    if (row.holds + row.refuted + row.overloaded + row.best_fixed > 0) {
+      fmt::format_to(to,
+                     "{:<23}congestion set in {} times, {} limits did not help; {} 503s; first "
+                     "token p95 {:.2f} s",
+                     "", row.holds, row.refuted, row.overloaded, row.first_token);
+      if (row.best_fixed > 0) {
+        fmt::format_to(to, "; answered {:.1f} % of the best fixed number in flight ({})",
+                       percent(row.answered, row.best_fixed_answered), row.best_fixed);
+      }
+      out += '\n';
     }
     if (row.restart_attempts > 0) {
       fmt::format_to(to,

@@ -30,7 +30,8 @@ struct TraceRow {
   Duration at{0};
   std::optional<std::int64_t> input_tokens;
   std::optional<std::int64_t> output_tokens;
-  std::optional<std::uint32_t> tenant;  ///< numbered in the order of their first lines
+  std::optional<std::uint32_t> tenant;          ///< numbered in the order of their first lines
+  std::optional<Duration> took = std::nullopt;  ///< from request to the end of its answer
 };
 using Trace = std::shared_ptr<const std::vector<TraceRow>>;
 
@@ -93,6 +94,12 @@ struct NetworkStep {
   Network network;
 };
 
+/// The provider answers at another speed from `at` on; nobody is told.
+struct LatencyStep {
+  Duration at{0};
+  emulator::model::LatencySettings latency;
+};
+
 /// How refusals reach the gateway beside what the rules say.
 struct Refusals {
   Duration delay{0};   ///< added to the way back of a refusal ...
@@ -144,6 +151,13 @@ struct Goals {
   std::optional<double> min_served;             ///< of all requests
   std::optional<Duration> max_p99;              ///< wait, from arrival to the first departure
   double max_window_ratio = 1.05;               ///< provider's window sum over its limit
+  std::optional<std::int64_t> max_holds;        ///< times that congestion set in, by the governor
+  std::optional<std::int64_t> min_holds;
+  /// Answered within the horizon, of what the best number of calls in flight that is told and kept
+  /// has answered; found by trying.
+  std::optional<double> min_of_best_fixed;
+  std::optional<Duration> max_p95_first_token;  ///< from departure
+  std::optional<double> max_503_share;          ///< of attempts
 };
 
 /// The governor's process dies and a new one starts.
@@ -169,6 +183,7 @@ struct Scenario {
   std::vector<ClockStep> clock_steps;
   emulator::model::ProviderSettings provider;  ///< its seed and phase are drawn for each run
   emulator::model::LatencySettings latency;
+  std::vector<LatencyStep> latency_steps;
   emulator::model::FaultSettings faults;
   Told told;
   Goals goals;

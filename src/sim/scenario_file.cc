@@ -494,14 +494,39 @@ void read_flows(Map& map, const Workload& common, std::vector<Flow>& flows) {
   }
 }
 
-void read_latency(Map map, emulator::model::LatencySettings& latency) {
+void read_speeds(Map& map, emulator::model::LatencySettings& latency) {
   map.duration("first_token", latency.base_first_token);
   map.duration("per_input_token", latency.per_input_token);
   map.duration("per_output_token", latency.per_output_token);
   map.count("knee", latency.knee);
   map.decimal("slope", latency.slope);
+  map.decimal("first_token_slope", latency.first_token_slope);
+  map.count("depth", latency.depth);
+  map.percent("slow_share", latency.slow_share);
+  map.decimal("slow_factor", latency.slow_factor);
   map.decimal("noise", latency.noise);
+}
+
+void read_latency(Map map, emulator::model::LatencySettings& latency) {
+  read_speeds(map, latency);
   map.done();
+}
+
+void read_latency_steps(Map& map, const emulator::model::LatencySettings& latency,
+                        std::vector<LatencyStep>& steps) {
+  if (map.find("latency_steps") != nullptr) steps.clear();
+  for_each_item(map, "latency_steps", "write a list of steps, each with at and what changes",
+                [&](Map& item, const Node& node) {
+                  LatencyStep step;
+                  step.latency = steps.empty() ? latency : steps.back().latency;
+                  item.duration("at", step.at);
+                  read_speeds(item, step.latency);
+                  if (!steps.empty() && step.at < steps.back().at) {
+                    item.wrong(node, item.path(), "begins before the step ahead of it",
+                               "sort the steps by `at`");
+                  }
+                  steps.push_back(step);
+                });
 }
 
 void read_faults(Map map, emulator::model::FaultSettings& faults) {
@@ -551,6 +576,11 @@ void read_goals(Map map, Goals& goals) {
   map.percent("served", goals.min_served);
   map.duration("p99_wait", goals.max_p99);
   map.decimal("window_ratio", goals.max_window_ratio);
+  map.count("holds", goals.max_holds);
+  map.count("holds_at_least", goals.min_holds);
+  map.percent("of_best_fixed", goals.min_of_best_fixed);
+  map.duration("p95_first_token", goals.max_p95_first_token);
+  map.percent("provider_503s", goals.max_503_share);
   map.done();
 }
 
@@ -578,6 +608,7 @@ void read_world(Map& map, Scenario& scenario) {
   read_other(map.map("other"), scenario.other);
   read_wait(map.map("wait"), scenario.wait);
   read_latency(map.map("latency"), scenario.latency);
+  read_latency_steps(map, scenario.latency, scenario.latency_steps);
   read_faults(map.map("faults"), scenario.faults);
   read_governor(map.map("governor"), scenario.told);
   read_goals(map.map("goals"), scenario.goals);

@@ -44,6 +44,10 @@ std::string why_not(const Scenario& scenario, const Books& books) {
        scenario.other.per_second > 0 || scenario.other.swings_to.value_or(0) > 0)) {
     return "limits are learned";
   }
+  if (told.strategy == Strategy::adaptive &&
+      (scenario.latency.knee > 0 || scenario.latency.depth > 0)) {
+    return "a limit on calls in flight is learned";
+  }
   for (const std::vector<Rule>* rules : {&told.rules, &told.organization_limits}) {
     for (const Rule& rule : *rules) {
       if (rule.unit == Unit::concurrency) return "a limit on concurrency has no rate";

@@ -205,6 +205,7 @@ Result<std::vector<TraceRow>> parse_trace(std::string_view csv) {
   std::vector<TraceRow> rows;
   std::map<std::string, std::uint32_t, std::less<>> tenants;
   std::optional<std::size_t> tenant_column;
+  std::optional<std::size_t> time_column;
   std::size_t number = 0;
   while (!csv.empty()) {
     ++number;
@@ -217,6 +218,7 @@ Result<std::vector<TraceRow>> parse_trace(std::string_view csv) {
       for (std::string_view rest = line; !rest.empty(); ++column) {
         const std::size_t comma = std::min(rest.find(','), rest.size());
         if (rest.substr(0, comma) == "tenant") tenant_column = column;
+        if (rest.substr(0, comma) == "duration_ms") time_column = column;
         rest.remove_prefix(std::min(comma + 1, rest.size()));
       }
     }
@@ -246,9 +248,15 @@ Result<std::vector<TraceRow>> parse_trace(std::string_view csv) {
     good = whole(cut(), row.input_tokens) && good;
     good = whole(cut(), row.output_tokens) && good;
     row.at = good ? from_seconds(seconds) : Duration{0};
-    for (std::size_t column = 3; tenant_column && column <= *tenant_column; ++column) {
+    const std::size_t last = std::max(tenant_column.value_or(0), time_column.value_or(0));
+    for (std::size_t column = 3; column <= last; ++column) {
       const std::string_view name = cut();
-      if (column != *tenant_column || name.empty()) continue;
+      if (column == time_column) {
+        std::optional<std::int64_t> took;
+        good = whole(name, took) && good;
+        if (took) row.took = std::chrono::milliseconds(std::min<std::int64_t>(*took, 1 << 30));
+      }
+      if (column != tenant_column || name.empty()) continue;
       const auto next = static_cast<std::uint32_t>(tenants.size());
       row.tenant = tenants.emplace(name, next).first->second;
     }

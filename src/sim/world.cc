@@ -154,6 +154,10 @@ Report World::play() {
     const Instant at(scenario_.network_steps[step].at);
     schedule(at, Kind::network, static_cast<std::uint32_t>(step));
   }
+  for (std::size_t step = 0; step < scenario_.latency_steps.size(); ++step) {
+    const Instant at(scenario_.latency_steps[step].at);
+    schedule(at, Kind::latency, static_cast<std::uint32_t>(step));
+  }
   if (other_.next() != kNever) schedule(other_.next(), Kind::other, 0);
   const Instant limit = Instant(scenario_.horizon + kDrain);
   Instant now{};
@@ -230,6 +234,7 @@ void World::handle(const Event& event) {
       if (!events_.empty()) schedule(event.at + kSampleEvery, Kind::sample, 0);
       break;
     case Kind::step: step_limits(call, event.at); break;
+    case Kind::latency: latency_.change(scenario_.latency_steps[call].latency); break;
     case Kind::network: net_ = scenario_.network_steps[call].network; break;
     case Kind::other: let_others_come(event.at); break;
     case Kind::queue:
@@ -377,6 +382,7 @@ void World::progress(const Event& event) {
   if (call.state != State::sent) return;
   const std::int64_t produced = produced_by(call, index, now - call.way_back);
   if (call.heard == 0 && scenario_.headers) tell_headers(index, now);
+  if (call.heard == 0 && produced > 0) first_tokens_.push_back(now - call.left);
   call.heard = produced;
   port_->progress(call.id, produced, now);
   const Instant next = now + scenario_.progress_every;
@@ -392,6 +398,11 @@ Signal World::refusal_signal(const CallState& call) const {
   if (call.refused_by && scenario_.names_limits)
     signal.limiter = limiter_of(admitted_[*call.refused_by].rule());
   if (call.refused_for_growth) signal.limiter = Limiter::burst;
+  if (call.overloaded) {
+    signal = {};
+    signal.kind = SignalClass::overloaded;
+    signal.status = 503;
+  }
   return signal;
 }
 
@@ -442,6 +453,7 @@ void World::end(std::uint32_t index, Kind kind, Instant now) {
       settlement.reported->output_tokens = arrivals_[index].output_tokens;
     }
     ++report_.books.served;
+    if (now < Instant(scenario_.horizon)) ++report_.answered_in_horizon;
   }
   if (port_->settle(call.id, settlement, now) == governor::Settled::already_settled) {
     report_.violations.add("protocol", now, fmt::format("call {} was settled already", index));
@@ -501,7 +513,9 @@ void World::reach(std::uint32_t index, Instant now) {
   CallState& call = calls_[index];
   const Arrival& arrival = arrivals_[index];
   --travelling_;
-  call.refused_astray = refused_on_the_way();
+  call.overloaded = latency_.full(provider_.counters().inflight);
+  if (call.overloaded) ++report_.overloaded;
+  call.refused_astray = call.overloaded || refused_on_the_way();
   if (call.refused_astray) {
     answer_at_door(index, {}, now);
     return;
@@ -754,7 +768,10 @@ void World::finish_report(Instant now) {
         fmt::format("{} attempts are still open at the provider", provider_.counters().inflight));
   }
   report_.waits = sum_up(waits_);
+  report_.p95_first_token = percentile(first_tokens_, 0.95);
   if (snapshot_.deployments.empty()) return;
+  report_.holds = snapshot_.deployments.front().congestion_holds;
+  report_.congestion_refuted = snapshot_.deployments.front().congestion_refuted;
   for (const governor::MeterView& meter : snapshot_.deployments.front().meters) {
     if (meter.guessed) report_.learned.push_back(meter.rule);
   }

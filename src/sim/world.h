@@ -58,6 +58,7 @@ class World {
     step,        // provider: its limits change
     other,       // provider: the other consumer of the account
     queue,       // provider: its wait queue
+    latency,     // provider: its speed changes
     network,     // the way between gateway and provider changes
   };
   struct Event {
@@ -90,6 +91,7 @@ class World {
     std::optional<std::size_t> refused_by;
     bool refused_for_growth = false;
     bool refused_astray = false;
+    bool overloaded = false;                 ///< answered with 503
     emulator::model::WaitTicket ticket = 0;  ///< not 0: waits at the provider
   };
 
@@ -181,6 +183,7 @@ class World {
   std::vector<std::int64_t> charged_;    ///< by each rule in the time that is measured
   FifoChecker fifo_;
   std::vector<Duration> waits_;
+  std::vector<Duration> first_tokens_;  ///< of streams, from departure
   std::vector<governor::Event> due_;
   governor::Snapshot snapshot_;
   Report report_;

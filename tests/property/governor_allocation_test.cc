@@ -28,9 +28,10 @@ void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(m
 namespace weir::governor {
 namespace {
 
-TEST(GovernorAllocation, SteadyStateAllocatesNothing) {
+void run_steadily(Strategy strategy) {
   using std::chrono::seconds;
   World world;
+  world.policy.deployments[0].strategy = strategy;
   world.policy.deployments[0].rules = {
       World::rule(Unit::requests, 600, seconds(60)),
       World::rule(Unit::total_tokens, 600000, seconds(60), Enforcement::bucket, Counting::settle),
@@ -38,7 +39,8 @@ TEST(GovernorAllocation, SteadyStateAllocatesNothing) {
   world.policy.nodes[1].limits = {World::rule(Unit::requests, 590, seconds(60)),
                                   World::rule(Unit::total_tokens, 600000, seconds(60))};
   Governor& governor = world.governor();
-  const Call call = world.call(300, 300);
+  Call call = world.call(300, 300);
+  call.demand.streaming = strategy == Strategy::adaptive;
   std::vector<Event> events;
   events.reserve(64);
   std::vector<CallId> running(64);
@@ -57,6 +59,8 @@ TEST(GovernorAllocation, SteadyStateAllocatesNothing) {
       if (count > 40) {
         for (std::size_t j = 0; j < count; ++j) {
           Settlement settlement;
+          settlement.ending = Ending::completed;
+          settlement.output_events = 150;
           settlement.reported = Usage{310, 150, std::nullopt, std::nullopt};
           governor.settle(running[j], settlement, world.now());
         }
@@ -80,6 +84,9 @@ TEST(GovernorAllocation, SteadyStateAllocatesNothing) {
   EXPECT_EQ(allocations - before, 0U);
   EXPECT_GT(granted, 2800U);
 }
+
+TEST(GovernorAllocation, SteadyStateAllocatesNothing) { run_steadily(Strategy::shaping); }
+TEST(GovernorAllocation, NorDoesWhatLearnsFromStreams) { run_steadily(Strategy::adaptive); }
 
 }  // namespace
 }  // namespace weir::governor

@@ -27,16 +27,21 @@ Timing LatencyModel::plan(std::int64_t input_tokens, std::int64_t inflight) {
   const double sigma = std::max(settings_.noise, 0.0);
   const double first_noise = rng_.log_normal(1, sigma);
   const double token_noise = rng_.log_normal(1, sigma);
-  double degraded = 1;
+  double beyond = 0;
   if (settings_.knee > 0 && inflight > settings_.knee) {
     const double knee = static_cast<double>(settings_.knee);
-    degraded += settings_.slope * (static_cast<double>(inflight) - knee) / knee;
+    beyond = (static_cast<double>(inflight) - knee) / knee;
   }
+  // Nothing is drawn where there is one kind of back end, so that its times stay what they were.
+  const bool slow = settings_.slow_share > 0 && rng_.uniform() < settings_.slow_share;
+  const double factor = slow ? std::max(settings_.slow_factor, 0.0) : 1;
   const double input = static_cast<double>(std::max<std::int64_t>(input_tokens, 0));
   Timing timing;
-  timing.first_token = bounded(
-      (count(settings_.base_first_token) + input * count(settings_.per_input_token)) * first_noise);
-  timing.per_token = bounded(count(settings_.per_output_token) * degraded * token_noise);
+  timing.first_token =
+      bounded((count(settings_.base_first_token) + input * count(settings_.per_input_token)) *
+              (1 + settings_.first_token_slope * beyond) * first_noise * factor);
+  timing.per_token = bounded(count(settings_.per_output_token) * (1 + settings_.slope * beyond) *
+                             token_noise * factor);
   return timing;
 }
 

@@ -18,6 +18,13 @@ struct LatencySettings {
   std::int64_t knee = 0;
   /// Past the knee a token takes 1 + slope * (inflight - knee) / knee times as long.
   double slope = 1.0;
+  /// The same of the time to first token.
+  double first_token_slope = 0;
+  /// More attempts in flight than this are answered with 503; 0: any number is taken.
+  std::int64_t depth = 0;
+  /// Share of the attempts that slower back ends answer, and how many times as long those take.
+  double slow_share = 0;
+  double slow_factor = 6;
   /// Sigma of a log-normal factor of mean 1 on each attempt; 0: none.
   double noise = 0.1;
 };
@@ -30,15 +37,22 @@ struct Timing {
   [[nodiscard]] Duration until(std::int64_t output_tokens) const;
 };
 
-/// Time to first token = (base + input * per_input_token) * noise; time per token =
-/// per_output_token
-/// * degradation * noise. Example: base 300 ms, 50 us per input token, 1000 in, no noise: 350 ms.
+/// Time to first token = (base + input * per_input_token) * degradation * noise; time per token =
+/// per_output_token * degradation * noise; both times slow_factor on a slower back end. Example:
+/// base 300 ms, 50 us per input token, 1000 in, no noise: 350 ms. With slope 1 twice as many
+/// attempts past the knee take twice as long, so that their throughput is that of the knee.
 /// Pure and seeded; all times stay within 0 and one day. Threads: one owner.
 class LatencyModel {
  public:
   LatencyModel(const LatencySettings& settings, std::uint64_t seed)
       : settings_(settings), rng_(seed) {}
   Timing plan(std::int64_t input_tokens, std::int64_t inflight);
+  /// Whether one more than `inflight` attempts is too many.
+  [[nodiscard]] bool full(std::int64_t inflight) const {
+    return settings_.depth > 0 && inflight >= settings_.depth;
+  }
+  /// Other speeds from now on; what was drawn stays drawn.
+  void change(const LatencySettings& settings) { settings_ = settings; }
 
  private:
   LatencySettings settings_;

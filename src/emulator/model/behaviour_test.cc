@@ -87,5 +87,41 @@ TEST(FaultModel, ComesNearItsShares) {
   EXPECT_EQ(FaultModel(FaultSettings{}, 1).draw().kind, FaultKind::none);
 }
 
+TEST(Latency, BeyondTheKneeThroughputStaysAndFirstTokensCanWaitToo) {
+  LatencySettings settings;
+  settings.noise = 0;
+  settings.knee = 10;
+  settings.first_token_slope = 0.5;
+  LatencyModel model(settings, 1);
+  const Timing calm = model.plan(0, 10);
+  const Timing twice = model.plan(0, 20);
+  EXPECT_EQ(twice.per_token, 2 * calm.per_token);
+  EXPECT_EQ(twice.first_token, calm.first_token + calm.first_token / 2);
+}
+
+TEST(Latency, BeyondItsDepthItIsFull) {
+  LatencySettings settings;
+  EXPECT_FALSE(LatencyModel(settings, 1).full(1'000'000));
+  settings.depth = 3;
+  EXPECT_FALSE(LatencyModel(settings, 1).full(2));
+  EXPECT_TRUE(LatencyModel(settings, 1).full(3));
+}
+
+TEST(Latency, AShareOfTheBackEndsIsSlower) {
+  LatencySettings settings;
+  settings.noise = 0;
+  settings.slow_share = 0.3;
+  settings.slow_factor = 6;
+  LatencyModel model(settings, 1);
+  int slow = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    const Timing timing = model.plan(0, 1);
+    if (timing.per_token == settings.per_output_token) continue;
+    EXPECT_EQ(timing.per_token, 6 * settings.per_output_token);
+    ++slow;
+  }
+  EXPECT_NEAR(slow, 3000, 200);
+}
+
 }  // namespace
 }  // namespace weir::emulator::model
