@@ -310,7 +310,7 @@ TEST(Recall, AMinuteThatBrokeOffIsFilledUpWithWhatMayHaveLeft) {
   Memory memory;
   double taken = 0;
   const double killed = world.time + 200;
-  for (int step = 1; world.time < killed + 130; ++step) {
+  while (world.time < killed + 130) {
     const double before = world.time;
     world.run_to(before + 0.02);
     if (before < killed - 5 && world.time >= killed - 5) {
