@@ -50,7 +50,7 @@ class Keeper {
   explicit Keeper(Parts parts);
   void run();
   void stop();
-  /// Writes, unless `complete` is false and nothing has changed.
+  /// Writes, unless what stands in the file is what there is to write.
   Result<void> write(bool complete);
   void tell(const Result<void>& written);
 

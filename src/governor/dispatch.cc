@@ -262,7 +262,7 @@ void Governor::Impl::grant(std::uint32_t slot, std::uint32_t index, const Cost& 
   record.judged = false;
   record.paced_at = kDawn;
   ++deployment.state->inflight;
-  deployment.state->congestion.granted(deployment.state->inflight, now);
+  if (deployment.learns) deployment.state->congestion.granted(deployment.state->inflight, now);
   ++deployment.state->attempts;
   ++inflight_;
   lease_push(slot);
