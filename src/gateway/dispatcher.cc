@@ -102,12 +102,12 @@ void Dispatcher::deliver(Due& due) {
   if (!due.events.empty()) {
     // One task for each mailbox, with all its events, in order.
     std::vector<std::pair<std::uint32_t, std::vector<governor::Event>>> batches;
-    for (auto& event : due.events) {
+    for (const auto& event : due.events) {
       const std::uint32_t number = mailbox_of(event.cookie);
       auto batch = batches.begin();
       while (batch != batches.end() && batch->first != number) ++batch;
       if (batch == batches.end()) batch = batches.insert(batch, {number, {}});
-      batch->second.push_back(std::move(event));
+      batch->second.push_back(event);
     }
     for (auto& [number, batch] : batches) {
       auto mailbox = mailboxes_.with([at = number](auto& mailboxes) {
